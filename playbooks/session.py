@@ -1,0 +1,173 @@
+"""One troubleshooting session as frozen values: what every screen draws and every report prints.
+
+`diagnose.step(session, event)` makes the next session; nothing else does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment
+
+
+class Step(str, Enum):
+    """The four steps of the method, in order."""
+
+    SYMPTOM = "symptom"
+    HYPOTHESES = "hypotheses"
+    FIX = "fix"
+    VERIFY = "verify"
+
+
+class Verdict(str, Enum):
+    """Of a hypothesis. A fact that is unknown makes it inconclusive, never a guess."""
+
+    UNTESTED = "untested"
+    RUNNING = "running"
+    CONFIRMED = "confirmed"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Outcome(str, Enum):
+    """Of a check in the verification."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    PASS = "pass"
+    FAIL = "fail"
+    ABSTAIN = "abstain"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line that shows something. `file` names the log, `line` counts from 1, None where there is no line."""
+
+    file: str
+    line: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """A load stage with its seconds so far. `state` repeats in a word what the strip's glyph says."""
+
+    stage: str
+    state: Literal["not reached", "running", "done", "failed"]
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What is wrong, before anything is said about why."""
+
+    kind: Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
+    model: str
+    stage: str | None
+    layer: str | None
+    headline: str
+    """The root exception's line, or how the process ended."""
+    evidence: tuple[Evidence, ...] = ()
+    sources: tuple[tuple[str, str | None], ...] = ()
+    """Where evidence was looked for: (name, None when there, else why it is missing)."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A claim that can be false, with the experiment that would show it."""
+
+    id: str
+    claim: str
+    experiment: str
+    """In words: `read: launch.max_model_len` or `load with kv-cache-dtype fp8`."""
+    cost: str
+    verdict: Verdict = Verdict.UNTESTED
+    because: tuple[str, ...] = ()
+    """Conditions with their values, as `launch.max_model_len is unset: true`."""
+    fixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A playbook that matched, ranked by `confidence` (0 to 1)."""
+
+    id: str
+    title: str
+    summary: str
+    family: str
+    kind: str
+    layer: str | None
+    stage: str | None
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    hypotheses: tuple[Hypothesis, ...] = ()
+
+
+@dataclass(frozen=True)
+class FixOption:
+    """A change of one variable, ready to apply, or greyed with the reason."""
+
+    id: str
+    launch: str | None
+    key: str
+    """Such as `args.max-model-len`."""
+    old_value: str | None
+    """None: not set before."""
+    new_value: str
+    title: str
+    """One line: `max-model-len of tiny: 1,408 instead of 4,096`."""
+    diff: tuple[str, ...]
+    """Unified difference of the deployment, without file headers."""
+    why: str
+    expect: tuple[str, ...]
+    you_lose: str
+    risk: str
+    unavailable: str | None = None
+    by_hand: str | None = None
+    outcome: Literal["not tried", "verified", "did not hold"] = "not tried"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the verification: what was promised beside what was measured."""
+
+    id: str
+    title: str
+    expected: str
+    measured: str | None = None
+    outcome: Outcome = Outcome.PENDING
+    reason: str | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything known in one case. `step` is how far the method has come, not what a screen shows."""
+
+    case: str
+    """Such as `2026-11-29-0007`."""
+    deployment: Deployment
+    model: str
+    grade: str
+    verify_grade: str
+    step: Step = Step.SYMPTOM
+    running: str | None = None
+    """What is going on now, in words; None when the session waits for a decision."""
+    stages: tuple[StageTime, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    symptom: Symptom | None = None
+    causes: tuple[Cause, ...] = ()
+    fixes: tuple[FixOption, ...] = ()
+    applied_fix: str | None = None
+    revision: int = 0
+    checks: tuple[Check, ...] = ()
+    verdict: Literal["verified", "not verified", "unexplained", "healthy", "cannot run", "stopped"] | None = None
+    """None while the session goes on."""
+    report_path: str | None = None
+    notes: tuple[str, ...] = ()
