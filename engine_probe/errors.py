@@ -1,0 +1,71 @@
+"""The error for what a person wrote wrongly: where it is, what is allowed there and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_ALLOWED_SHOWN = 12
+
+
+class InputError(Exception):
+    """Input that cannot be used. `more` holds further errors of the same input; a command ends with exit code 2."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        snippet: str | None = None,
+        allowed: tuple[str, ...] = (),
+        nearest: str | None = None,
+        more: tuple[InputError, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.snippet = snippet
+        self.allowed = allowed
+        self.nearest = nearest
+        self.more = more
+
+    def __str__(self) -> str:
+        return "\n".join([self._block(), *(str(error) for error in self.more)])
+
+    def _block(self) -> str:
+        place = "" if self.file is None else self.file if self.line is None else f"{self.file}:{self.line}"
+        lines = [f"{place}: {self.message}" if place else self.message]
+        if self.snippet:
+            lines.append(self.snippet)
+        hints = [hint for hint in (self._allowed_hint(), self._nearest_hint()) if hint]
+        if hints:
+            lines.append(" ; ".join(hints))
+        return "\n".join(lines)
+
+    def _allowed_hint(self) -> str | None:
+        if not self.allowed:
+            return None
+        shown = ", ".join(self.allowed[:MAX_ALLOWED_SHOWN])
+        rest = len(self.allowed) - MAX_ALLOWED_SHOWN
+        return f"allowed: {shown}" + (f" and {rest} more" if rest > 0 else "")
+
+    def _nearest_hint(self) -> str | None:
+        return None if self.nearest is None else f'did you mean "{self.nearest}"?'
+
+
+def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
+    """The allowed word that looks most like `word`, None when none is near."""
+    by_folded: dict[str, str] = {}
+    for candidate in allowed:
+        by_folded.setdefault(_folded(candidate), candidate)
+    found = difflib.get_close_matches(_folded(word[:200]), list(by_folded), n=1, cutoff=0.6)
+    return by_folded[found[0]] if found else None
+
+
+def _folded(word: str) -> str:
+    return word.lower().replace("_", "-")

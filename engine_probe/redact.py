@@ -1,0 +1,101 @@
+"""Masks secrets where text enters: tokens by their shape, and values by the name in front of them.
+
+`mask` runs once for each log line, so a cheap look for tell-tale words comes before the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MASKED = "***"
+
+_TELL_TALES = (
+    "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "xox", "akia", "eyj",
+    "bearer", "basic", "authorization", "secret", "passw", "credential", "://", "sig", "amz-",
+    "apikey", "_key", "-key", "key=", "key:", "key'", 'key"', "_token", "-token", "token=", "token:", "token'", 'token"',
+)  # fmt: skip
+
+_SHAPES = r"""
+    (?<![A-Za-z0-9_])
+    (?: hf_(?:[A-Za-z0-9]{20,}|(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{6,})
+      | sk-[A-Za-z0-9_\-]{8,}
+      | gh[pousr]_[A-Za-z0-9]{6,} | github_pat_[A-Za-z0-9_]{6,} | glpat-[A-Za-z0-9_\-]{6,}
+      | nvapi-[A-Za-z0-9_\-]{6,} | xox[abprs]-[A-Za-z0-9\-]{6,} | AKIA[0-9A-Z]{16}
+      | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?
+    )
+"""
+# A value after a telling name: quoted, a list, or a word. None, booleans and $REFERENCES are no secrets.
+_VALUE = r"""
+    (?!(?:None|null|True|False|true|false)\b | ['"]?\$ | ['"]{2} | \[\])
+    (?: \[[^\]\n]{1,2000}\] | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? | [^\s,;'"()\[\]{}&|]+ )
+"""
+_NAME = r"""
+    (?<![A-Za-z0-9_\-])
+    (?: [A-Z0-9_]{0,64}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)
+      | (?i:api[_-]?keys?|(?:hf|auth|access|refresh|bearer|github)[_-]token|secret[_-]key|client[_-]secret
+           |aws_secret_access_key|password|passwd|x-api-key)
+    )
+"""
+_PATTERN = re.compile(
+    rf"""
+    (?P<header> \b(?i:(?:proxy-)?authorization)\b['"]?\s*[:=]\s*['"]?(?:[A-Za-z]{{1,20}}\s+(?=\S))?) [^\s'",]+
+  | (?P<scheme> \b(?:[Bb]earer|BEARER|Basic)\s+(?=[A-Za-z0-9._~+/=\-]*[\d._\-=/+])) [A-Za-z0-9._~+/=\-]{{6,}}
+  | (?P<option> (?<![\w-])--(?:api-key|api_key|hf-token|hf_token)(?:=|\s+)) (?![-$]|\[) ["']?[^\s"']+["']?
+  | (?P<named> {_NAME}['"]?\s*[:=]\s*) (?P<value>{_VALUE})
+  | (?P<user> (?<=://)[^\s/:@'"]{{0,200}}:) [^\s/@'"]{{1,500}}(?=@)
+  | (?P<query> [?&](?:token|key|sig|signature|access_token|X-Amz-[A-Za-z\-]{{1,40}})=) [^&\s'"]+
+  | (?P<shape> {_SHAPES})
+    """,
+    re.VERBOSE,
+)
+_SECRET_NAME = re.compile(r"(?:^|[_\-.])(?:API_?KEYS?|KEY|TOKEN|SECRET|CREDENTIALS?)$|PASSWORD|PASSWD", re.IGNORECASE)
+
+
+def mask(text: str) -> str:
+    """`text` with every secret replaced by `***`. A second call changes nothing."""
+    lowered = text.lower()
+    if not any(word in lowered for word in _TELL_TALES):
+        return text
+    return _PATTERN.sub(_masked, text)
+
+
+def _masked(match: re.Match[str]) -> str:
+    group = match.lastgroup
+    if group == "value":
+        group = "named"
+    if group is None or group == "shape":
+        return MASKED
+    kept, secret = match[group], match[0][len(match[group]) :]
+    quote = secret[0] if secret[0] in "\"'" else ""
+    end = quote if quote and len(secret) > 1 and secret.endswith(quote) else ""
+    return f"{kept}{quote}{MASKED}{end}"
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret: HF_TOKEN, VLLM_API_KEY, DB_PASSWORD."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def mask_env(env: Mapping[str, str]) -> dict[str, str]:
+    """A copy of an environment in which values of secret names, and secrets by shape, are masked."""
+    return {name: MASKED if names_a_secret(name) and value else mask(value) for name, value in env.items()}
+
+
+def mask_argv(argv: Sequence[str]) -> list[str]:
+    """A copy of a command's words: all values after --api-key and --hf-token are masked, the rest as text."""
+    return list(_masked_words(argv))
+
+
+def _masked_words(argv: Iterable[str]) -> Iterable[str]:
+    inside = False
+    for word in argv:
+        name, equals, _ = word.partition("=")
+        if name.startswith("-"):
+            inside = name.replace("_", "-") in ("--api-key", "--hf-token")
+            yield f"{name}={MASKED}" if inside and equals else mask(word)
+        else:
+            yield MASKED if inside else mask(word)

@@ -1,0 +1,79 @@
+"""Secrets are masked by shape and by name; ordinary words that look alike stay."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine_probe.redact import mask, mask_argv, mask_env
+
+HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3h"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"token is {HF}.", "token is ***."),
+        (f"https://huggingface.co/x?token={HF}&a=1", "https://huggingface.co/x?token=***&a=1"),
+        ("key sk-proj-abc_DEF-123456 used", "key *** used"),
+        ("sk-1234567890", "***"),
+        ("remote ghp_16C7e42F292c6912E7710c838347Ae178B4a", "remote ***"),
+        ("Authorization: Bearer abc.def-123", "Authorization: Bearer ***"),
+        ("{'authorization': 'Basic dXNlcjpwYXNz'}", "{'authorization': 'Basic ***'}"),
+        ("'Authorization': 'swordfish'", "'Authorization': '***'"),
+        ("sent Bearer abcdef123456 to it", "sent Bearer *** to it"),
+        ("vllm serve m --api-key letmein --port 1", "vllm serve m --api-key *** --port 1"),
+        ("--api-key=letmein", "--api-key=***"),
+        ("--hf_token letmein", "--hf_token ***"),
+        ("HF_TOKEN=letmein vllm serve m", "HF_TOKEN=*** vllm serve m"),
+        ('export VLLM_API_KEY="let me in"', 'export VLLM_API_KEY="***"'),
+        ("AWS_SECRET_ACCESS_KEY: abc/def+g", "AWS_SECRET_ACCESS_KEY: ***"),
+        ("DB_PASSWORD='x y'; next", "DB_PASSWORD='***'; next"),
+        ("{'api_key': ['one', 'two'], 'port': 1}", "{'api_key': ***, 'port': 1}"),
+        ("Namespace(api_key='one', hf_token='two', port=1)", "Namespace(api_key='***', hf_token='***', port=1)"),
+        ("pull http://user:pa55@proxy:3128/x", "pull http://user:***@proxy:3128/x"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+    ],
+)
+def test_secret_is_masked(text: str, expected: str) -> None:
+    assert mask(text) == expected
+    assert mask(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPU KV cache size: 34,736 tokens",
+        "max_num_batched_tokens=8192, pad_token_id=0, eos_token='</s>'",
+        "hf_overrides={}, hf_config_path=None, hf_tokenizer, hf_preprocessor",
+        "api_key=None, hf_token=None, 'api_key': null",
+        "TOKENIZERS_PARALLELISM=false",
+        'HF_TOKEN=$HF_TOKEN docker run -e HF_TOKEN="$T"',
+        "error: argument --api-key: expected at least one argument",
+        "KeyError: 'model.layers.0.self_attn.k_proj.weight'",
+        "see https://docs.vllm.ai/en/latest/a:b and git@github.com:x/y",
+        "on the disk-encrypted-volume task-scheduling",
+        "a basic understanding, Basic Authentication",
+        "use the bearer of news",
+        "INFO 05-01 10:00:00 [kv_cache_utils.py:10] ready",
+    ],
+)
+def test_ordinary_text_stays(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_long_hostile_lines_stay_linear() -> None:
+    # A quadratic pattern would take minutes on these and run into the suite's time limit.
+    for piece in ("A", "KEY", "token ", "hf_", "://a:", "Bearer ", "api_key=[", "eyJaaaaaaaaaa.", "_KEY"):
+        mask("key " + piece * (300_000 // len(piece)))
+
+
+def test_env_is_masked_by_name_and_by_shape() -> None:
+    env = {"HF_TOKEN": "x", "VLLM_API_KEY": "y", "MY_PASSWORD_FILE": "/p", "PATH": "/bin", "NOTE": HF, "EMPTY_KEY": ""}
+    assert mask_env(env) == {
+        "HF_TOKEN": "***", "VLLM_API_KEY": "***", "MY_PASSWORD_FILE": "***", "PATH": "/bin", "NOTE": "***", "EMPTY_KEY": "",
+    }  # fmt: skip
+
+
+def test_argv_is_masked_with_all_values_of_the_option() -> None:
+    argv = ["vllm", "serve", "m", "--api-key", "one", "two", "--hf-token=three", "--port", "80"]
+    assert mask_argv(argv) == ["vllm", "serve", "m", "--api-key", "***", "***", "--hf-token=***", "--port", "80"]
