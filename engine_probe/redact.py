@@ -16,7 +16,8 @@ MASKED = "***"
 _TELL_TALES = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "xox", "akia", "eyj",
     "bearer", "basic", "authorization", "secret", "passw", "credential", "://", "sig", "amz-",
-    "apikey", "_key", "-key", "key=", "key:", "key'", 'key"', "_token", "-token", "token=", "token:", "token'", 'token"',
+    "apikey", "_key", "-key", "key=", "key:", "key'", 'key"',
+    "_token", "-token", "token=", "token:", "token'", 'token"',
 )  # fmt: skip
 
 _SHAPES = r"""

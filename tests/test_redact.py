@@ -70,7 +70,8 @@ def test_long_hostile_lines_stay_linear() -> None:
 def test_env_is_masked_by_name_and_by_shape() -> None:
     env = {"HF_TOKEN": "x", "VLLM_API_KEY": "y", "MY_PASSWORD_FILE": "/p", "PATH": "/bin", "NOTE": HF, "EMPTY_KEY": ""}
     assert mask_env(env) == {
-        "HF_TOKEN": "***", "VLLM_API_KEY": "***", "MY_PASSWORD_FILE": "***", "PATH": "/bin", "NOTE": "***", "EMPTY_KEY": "",
+        "HF_TOKEN": "***", "VLLM_API_KEY": "***", "MY_PASSWORD_FILE": "***", "PATH": "/bin", "NOTE": "***",
+        "EMPTY_KEY": "",
     }  # fmt: skip
 
 
