@@ -1,0 +1,93 @@
+"""Reads playbook files: strict shape, then every check. An error names the file and the line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from engine_probe.strict_yaml import InputError, decode_file, nearest_word
+from playbooks.check import problems
+from playbooks.patterns import CompiledWording, compile_pattern, compile_wording
+from playbooks.schema import Playbook
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from engine_probe.strict_yaml import Lines
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checked playbook with its patterns ready."""
+
+    spec: Playbook
+    path: Path
+    wordings: tuple[CompiledWording, ...]
+    unless: tuple[re.Pattern[str], ...]
+
+    @property
+    def id(self) -> str:
+        return self.spec.playbook
+
+
+def library_folder() -> Path:
+    """The playbooks that come with the console."""
+    return Path(__file__).parent / "library"
+
+
+def playbook_files(folder: Path) -> list[Path]:
+    """Every playbook file under `folder`, in the order of their ids."""
+    return sorted(folder.rglob("*.yaml"), key=lambda path: path.stem)
+
+
+def load_library(folders: Sequence[Path] = ()) -> tuple[Loaded, ...]:
+    """All playbooks of the console and of `folders`. Raises InputError for the first file that is wrong."""
+    paths = [path for folder in (library_folder(), *folders) for path in playbook_files(folder)]
+    return load_files(paths)
+
+
+def load_files(paths: Sequence[Path]) -> tuple[Loaded, ...]:
+    """These files, which may name each other. Raises InputError with every problem of the first wrong file."""
+    known_ids = [path.stem for path in (*playbook_files(library_folder()), *paths)]
+    seen: dict[str, Path] = {}
+    for path in paths:
+        if path.stem in seen and seen[path.stem].resolve() != path.resolve():
+            raise InputError(f"the id {path.stem!r} is also that of {seen[path.stem]}", file=str(path), line=1)
+        seen[path.stem] = path
+    return tuple(load_file(path, known_ids) for path in seen.values())
+
+
+def load_file(path: Path, known_ids: Sequence[str]) -> Loaded:
+    """One file. Raises InputError with every problem in it."""
+    spec, lines = decode_file(path, Playbook)
+    errors = _errors(spec, path, lines, known_ids)
+    if errors:
+        first, *rest = errors
+        first.more = tuple(rest)
+        raise first
+    wordings = tuple(compile_wording(wording) for wording in spec.symptoms.any)
+    return Loaded(spec, path, wordings, tuple(compile_pattern(other.log) for other in spec.symptoms.unless))
+
+
+def _errors(spec: Playbook, path: Path, lines: Lines, known_ids: Sequence[str]) -> list[InputError]:
+    found = problems(spec, path.stem, known_ids)
+    return [lines.error(one.text, one.at, allowed=one.allowed, nearest=one.nearest) for one in found]
+
+
+def find(library: Sequence[Loaded], name: str) -> Loaded:
+    """The playbook of that id. Raises InputError with the nearest id."""
+    ids = tuple(one.id for one in library)
+    for one in library:
+        if one.id == name:
+            return one
+    raise InputError(f"there is no playbook {name!r}", allowed=ids, nearest=nearest_word(name, ids))
+
+
+def schema_json() -> str:
+    """JSON Schema of a playbook, for editors; `playbooks/schema.json` is this text."""
+    schema = msgspec.json.schema(Playbook)
+    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"

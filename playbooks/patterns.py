@@ -1,0 +1,82 @@
+"""Patterns as playbooks write them: a space means any white space, upper and lower case are the same."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine_probe.facts import Value
+    from playbooks.schema import Wording
+
+SLOW_SECONDS = 0.25
+_NUMBER = re.compile(r"-?[\d,]*\d(?P<fraction>\.\d+)?")
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Raises re.error with the place in `text`."""
+    return re.compile(re.sub(r"(?<!\\)\s+", r"\\s+", text.strip()), re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class CompiledWording:
+    """A wording with its patterns ready."""
+
+    id: str
+    log: re.Pattern[str]
+    also_capture: tuple[re.Pattern[str], ...]
+
+    def captured(self, message: str) -> dict[str, Value] | None:
+        """The facts found in one message; None when the wording does not match at all."""
+        found = self.log.search(message)
+        if found is None:
+            return None
+        groups: dict[str, str | None] = dict(found.groupdict())
+        for extra in self.also_capture:
+            if more := extra.search(message):
+                groups |= more.groupdict()
+        return {name: to_value(text) for name, text in groups.items() if text is not None}
+
+    def group_names(self) -> frozenset[str]:
+        """The facts that may be captured."""
+        return frozenset(name for pattern in (self.log, *self.also_capture) for name in pattern.groupindex)
+
+
+def compile_wording(wording: Wording) -> CompiledWording:
+    """Raises re.error."""
+    extras = tuple(compile_pattern(extra) for extra in wording.also_capture)
+    return CompiledWording(wording.id, compile_pattern(wording.log), extras)
+
+
+def to_value(text: str) -> Value:
+    """A number where the whole text is one, thousands separators allowed."""
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return text
+    plain = text.replace(",", "")
+    return float(plain) if number["fraction"] else int(plain)
+
+
+def is_slow(pattern: re.Pattern[str], probes: tuple[str, ...], clock: Callable[[], float] = time.perf_counter) -> bool:
+    """Whether `pattern` takes too long on a line of up to 10,000 characters.
+
+    The line grows step by step, so that a pattern whose time doubles with each character is caught while it returns.
+    """
+    lengths = (*range(14, 34, 2), 50, 100, 300, 1_000, 3_000, 10_000)
+    for probe in probes:
+        for length in lengths:
+            line = (probe * (length // len(probe) + 1))[:length] + "\x00"
+            started = clock()
+            pattern.search(line)
+            if clock() - started > SLOW_SECONDS:
+                return True
+    return False
+
+
+def slow_probes(samples: list[str]) -> tuple[str, ...]:
+    """Lines on which a bad pattern shows: one letter, blanks, digits, and the playbook's own samples repeated."""
+    return ("a", " ", "1", "a ", "1.", *(sample for sample in samples if sample))

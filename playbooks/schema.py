@@ -1,0 +1,180 @@
+"""The shape of a playbook file, decoded strictly: an unknown key is an error. Meaning is checked in check.py.
+
+Reading order is the order of thought: what do I see, what could it be, how do I know, what do I change, did it
+work, how do I go back.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Scalar = bool | int | float | str
+Family = Literal[
+    "memory", "dependency", "format", "quantization", "lora", "distributed", "configuration", "environment"
+]
+Kind = Literal["resource", "configuration", "dependency", "compatibility"]
+Layer = Literal["frontend", "engine", "worker", "model_runner", "outside"]
+Stage = Literal[
+    "config",
+    "distributed_init",
+    "engine_build",
+    "worker_start",
+    "weight_load",
+    "memory_planning",
+    "warmup",
+    "serving",
+]
+SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Common to all: what is written and not known here is an error."""
+
+
+class AppliesTo(_Strict, frozen=True):
+    vllm: str = ""
+    """Release range such as `>=0.2.7` or `>=0.8.5,<0.11`. Empty: all."""
+
+
+class Wording(_Strict, frozen=True):
+    """One text of the same illness. Named groups become facts with bare names."""
+
+    id: str
+    log: str
+    also_capture: list[str] = []
+
+
+class OtherIllness(_Strict, frozen=True):
+    log: str
+    see: str | None = None
+    """The playbook of the other illness, when there is one."""
+
+
+class Symptoms(_Strict, frozen=True):
+    any: list[Wording]
+    unless: list[OtherIllness] = []
+
+
+class Match(_Strict, frozen=True):
+    line: str
+    facts: dict[str, Scalar]
+    from_: str | None = msgspec.field(name="from", default=None)
+
+
+class NoMatch(_Strict, frozen=True):
+    line: str
+    from_: str | None = msgspec.field(name="from", default=None)
+
+
+class Samples(_Strict, frozen=True):
+    match: list[Match]
+    no_match: list[NoMatch]
+
+
+class Experiment(_Strict, frozen=True):
+    """Reads facts (`ask`), or does something named (`run`, with one change). All of `confirm`, any of `refute`."""
+
+    cost: Literal["none", "seconds", "one full start"]
+    refute: list[str]
+    ask: list[str] = []
+    run: str | None = None
+    with_: dict[str, Scalar] = msgspec.field(name="with", default_factory=dict)
+    confirm: list[str] = []
+
+
+class HypothesisSpec(_Strict, frozen=True):
+    id: str
+    claim: str
+    experiment: Experiment
+    fixes: list[str] = []
+
+
+class FixStep(_Strict, frozen=True):
+    """One of several ordered changes: each has its own expectation."""
+
+    set: dict[str, Scalar]
+    launch: str | None = None
+    expect: list[str] = []
+
+
+class Fix(_Strict, frozen=True):
+    """Sets exactly one variable, or has ordered steps that each do. `by_hand`: for what is not ours to do."""
+
+    id: str
+    why: str
+    expect: list[str]
+    you_lose: str
+    risk: str
+    set: dict[str, Scalar] = {}
+    steps: list[FixStep] = []
+    needs: list[str] = []
+    only_if: list[str] = []
+    """Conditions under which the fix can do anything at all; else it is greyed with the one that does not hold."""
+    by_hand: str | None = None
+
+
+class Check(_Strict, frozen=True):
+    """Exactly one of `log`, `http`, `request`. `within`: `start`, or seconds such as `60s`."""
+
+    id: str
+    within: str
+    log: str | None = None
+    http: str | None = None
+    request: str | None = None
+    status: int = 200
+    then: list[str] = []
+    optional: bool = False
+
+
+class Rollback(_Strict, frozen=True):
+    automatic: str
+    notes: str = ""
+
+
+class Reference(_Strict, frozen=True):
+    title: str
+    url: str
+
+
+class Reproduce(_Strict, frozen=True):
+    """How the lab makes this fault for real. `launch` are vLLM's arguments, `env` its environment."""
+
+    model: Literal["tiny-llama"]
+    why: str
+    launch: dict[str, Scalar] = {}
+    env: dict[str, str] = {}
+    break_: str | None = msgspec.field(name="break", default=None)
+    needs: Literal["gpu"] | None = None
+
+
+class Tested(_Strict, frozen=True):
+    """One run on a real engine, filled by machine."""
+
+    vllm: str
+    device: str
+    date: str
+    fix: str
+    outcome: str
+
+
+class Playbook(_Strict, frozen=True):
+    playbook: str
+    title: str
+    summary: str
+    family: Family
+    kind: Kind
+    symptom: SymptomKind
+    layer: Layer
+    stage: Stage
+    symptoms: Symptoms
+    samples: Samples
+    hypotheses: list[HypothesisSpec]
+    fixes: list[Fix]
+    verify: list[Check]
+    rollback: Rollback
+    applies_to: AppliesTo = AppliesTo()
+    references: list[Reference] = []
+    reproduce: Reproduce | None = None
+    tested: list[Tested] = []
