@@ -20,6 +20,10 @@ class EngineSpec:
     container: str | None = None
     image: str | None = None
     ssh: str | None = None
+    pod: str | None = None
+    """A Kubernetes pod, `POD` or `NAMESPACE/POD`."""
+    run: str = "docker"
+    """With `image`: the tool that runs it, with options for its `run` if any."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+"""The command line: finds the command, runs it, and turns every end into a message and an exit code.
+
+Commands are imported when called, so that `--help` is quick and no headless command loads Textual.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import signal
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tui import failures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+PROGRAM = "vllm-console"
+FIRST_CASE = "kv-cache-too-small-for-max-model-len"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a command lives and what the overview says of it."""
+
+    target: str
+    help: str
+
+
+COMMANDS = {
+    "wizard": Entry("tui.commands.wizard:wizard", "Open the console in the guided wizard."),
+    "probe": Entry("tui.commands.probe:probe", "Really load a deployment, stage by stage, and say what happens."),
+    "replay": Entry("tui.commands.replay:replay", "Diagnose, fix and verify unattended, by one playbook."),
+    "lab": Entry("tui.commands.lab:lab", "Break a tiny real model on purpose, then diagnose, fix and verify it."),
+    "playbooks": Entry("tui.commands.playbooks:playbooks", "List, show and check the playbooks."),
+    "engine": Entry("tui.commands.engine:engine", "Find, check and install the engine: the Python that has vLLM."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called; a wrong name is answered with the nearest."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{entry.target} is no command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(_unknown_command(args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def _unknown_command(word: str) -> str:
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
+    return f"no command {word!r}.{hint}"
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version  # noqa: PLC0415 -- 30 ms that other calls do not need
+
+        click.echo(f"{PROGRAM} {version(PROGRAM)}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
+@click.option("--cold", is_flag=True, help="Without a command: start every load from nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Without a command and a terminal: print JSON.")
+@click.pass_context
+def cli(ctx: click.Context, cold: bool, as_json: bool) -> int:
+    """Find, fix and prove why vLLM does not load a model.
+
+    Without a command it opens the console; without a terminal it runs one lab case end to end and prints it.
+    """
+    options = [*(["--cold"] if cold else []), *(["--json"] if as_json else [])]
+    if ctx.invoked_subcommand is not None:
+        if options:
+            raise click.UsageError(f"{options[0]} goes after the command: {ctx.invoked_subcommand} {options[0]}", ctx)
+        return 0
+    if has_terminal() and not as_json:
+        return _open_console(cold)
+    return _run(["lab", FIRST_CASE, "--yes", *options])
+
+
+def has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _open_console(cold: bool) -> int:
+    run_console = importlib.import_module("tui.app").run_console
+    code = run_console(cold=cold)
+    return code if isinstance(code, int) else 0
+
+
+def _run(args: Sequence[str]) -> int:
+    """Run one command line; the exit code is what the command returns, None being 0."""
+    with cli.make_context(PROGRAM, list(args)) as ctx:
+        code: Any = cli.invoke(ctx)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The console script. Ends the process; nothing escapes as a traceback."""
+    _end_on_signals()
+    # A log line may hold any byte and the terminal may speak any encoding: show a substitute, never fail.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        code = _run(words)
+    except BaseException as error:
+        code = failures.report(error, words)
+    sys.exit(code)
+
+
+def _end_on_signals() -> None:
+    """Let SIGTERM and SIGHUP unwind the stack, so that a running load is ended with the console."""
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
+
+
+if __name__ == "__main__":
+    main()

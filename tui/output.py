@@ -1,0 +1,83 @@
+"""How commands print: results to stdout (text, or one JSON object a line), everything else to stderr.
+
+Rich is imported only when stdout is a terminal and colours are wanted; pipes get plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Output:
+    """A command makes one and passes it on. With `as_json`, `text` and `table` print nothing."""
+
+    as_json: bool = False
+
+    def result(self, value: Mapping[str, Any]) -> None:
+        """One JSON object on a line of its own, at once; nothing without `as_json`."""
+        if self.as_json:
+            _write(json.dumps(value, ensure_ascii=True, default=str))
+
+    def text(self, text: str = "", style: str = "") -> None:
+        """Text for a person. `style` is a rich style such as `bold red`; `text` is never read as markup."""
+        if self.as_json:
+            return
+        shown = printable(text)
+        _write(_styled(shown, style) if style and wants_colour() else shown)
+
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Columns aligned with spaces, so that `cut`, `awk` and eyes can all read them."""
+        if self.as_json:
+            return
+        lines = [[printable(cell) for cell in row] for row in rows]
+        widths = [max(len(row[i]) for row in [list(head), *lines]) for i in range(len(head))]
+        self.text(_aligned(head, widths), "bold")
+        for row in lines:
+            self.text(_aligned(row, widths))
+
+    def note(self, text: str) -> None:
+        """Progress, hints and warnings: stderr, with and without `as_json`."""
+        note(text)
+
+
+def note(text: str) -> None:
+    """One line on stderr, at once."""
+    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.flush()
+
+
+def printable(text: str) -> str:
+    """`text` with control characters made visible, so that a log line cannot drive the terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def wants_colour() -> bool:
+    """A terminal that shows colours and nobody who asked for none (NO_COLOR counts when it is not empty)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _styled(text: str, style: str) -> str:
+    from rich.color import ColorSystem  # noqa: PLC0415 -- 60 ms that a pipe does not need
+    from rich.style import Style  # noqa: PLC0415
+
+    return Style.parse(style).render(text, color_system=ColorSystem.STANDARD)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
