@@ -75,13 +75,11 @@ def check_engine(engine: Engine, timeout_s: float = IMPORT_TIMEOUT_SECONDS) -> E
         device=(imported or {}).get("device"),
         import_ok=ok,
         import_seconds=imported["seconds"] if imported else None,
-        troubles=tuple(_troubles(engine, run, about, imported, timeout_s)),
+        troubles=tuple(_troubles(run, about, imported, timeout_s)),
     )
 
 
-def _troubles(
-    engine: Engine, run: _Run, about: dict[str, Any], imported: dict[str, Any] | None, timeout_s: float
-) -> list[Trouble]:
+def _troubles(run: _Run, about: dict[str, Any], imported: dict[str, Any] | None, timeout_s: float) -> list[Trouble]:
     if tuple(int(part) for part in about["python"].split(".")[:2]) < (3, 9):
         text = f"Python {about['python']} is too old: the probe needs 3.9 or newer"
         return [Trouble("python-too-old", text, "name the Python that has vLLM with `--engine`")]
@@ -130,7 +128,7 @@ def _no_python(engine: Engine, run: _Run, timeout_s: float) -> Trouble:
         found = engine_troubles.named(engine_troubles.WAY_ERRORS, run.stderr, engine.python)
     if found is not None:
         return found
-    said = _last_line(run.stderr) or "it printed nothing that the check understands"
+    said = _last_line(run.stderr)[:200] or "it printed nothing that the check understands"
     text = f"{engine.label} does not behave like a Python (exit code {run.exit_code}): {said}"
     return Trouble("not-a-python", text, "name a Python with `--engine`")
 

@@ -113,9 +113,9 @@ def _install_packages(installation: Installation, beat: Callable[[str], None]) -
             raise
         if installation.plan.extra_index is None:
             raise EngineError(
-                f"{error}\nThe CPU build of torch is not on pip's configured indexes. "
-                f"It is on PyTorch's CPU wheel index: set {INDEX_VARIABLE}=URL, or `managed: {{index_url: URL}}` in config.yaml, and run this again "
-                "(PyTorch's installation page, choice CPU, shows the URL)"
+                f"{error}\nThe CPU build of torch is not on pip's configured indexes; "
+                f"it is on PyTorch's CPU wheel index. Set {INDEX_VARIABLE}=URL, or `managed: {{index_url: URL}}` "
+                "in config.yaml, and run this again (PyTorch's installation page, choice CPU, shows the URL)"
             ) from error
         _pip(installation, [*command, "--extra-index-url", installation.plan.extra_index], title, beat)
 
