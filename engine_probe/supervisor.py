@@ -9,6 +9,7 @@ import os
 import zipfile
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
@@ -106,9 +107,10 @@ class Probe:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def warm(self, model_dirs: tuple[str, ...] = ()) -> None:
-        """Begin to import vLLM now, so that the first warm load need not wait for it."""
-        self._order({"do": "warm", "model_dirs": list(model_dirs)})
+    async def warm(self, launches: tuple[Launch, ...] = ()) -> None:
+        """Begin to import vLLM now, with what `launches` need, so that the first warm load need not wait for it."""
+        env = {name: value for launch in launches for name, value in launch.child_env().items()}
+        self._order({"do": "warm", "model_dirs": [launch.model for launch in launches], "env": env})
 
     async def load(self, launch: Launch, grade: str) -> None:
         """Ask for a load; returns at once. `grade` is dry, warm or cold."""
@@ -121,7 +123,7 @@ class Probe:
                 "model_dirs": [launch.model],
                 "argv": launch.argv(),
                 "env": dict(launch.child_env()),
-                "cwd": os.getcwd() if self.engine.is_local else None,
+                "cwd": str(Path.cwd()) if self.engine.is_local else None,
                 "grade": grade,
                 "keep_port": self.keep_port,
                 "hang_s": self.limits.hang_s,
@@ -280,5 +282,3 @@ def child_archive() -> bytes:
             if file.name.endswith(".py"):
                 archive.writestr(f"engine_probe/child/{file.name}", file.read_text("utf-8"))
     return content.getvalue()
-
-

@@ -10,9 +10,10 @@ from engine_probe import events
 
 
 class Endpoint:
-    """Where the server listens and what it wants: loopback always, since the load runs on this host."""
+    """Where the server listens and what it wants. `host` None is loopback."""
 
-    def __init__(self, port, api_key=None, tls=False):
+    def __init__(self, port, host=None, api_key=None, tls=False):
+        self.host = "127.0.0.1" if host in (None, "", "0.0.0.0", "::") else host
         self.port = port
         self.api_key = api_key
         self.tls = tls
@@ -22,9 +23,9 @@ class Endpoint:
         if self.tls:
             # The certificate is the user's own, for another name than 127.0.0.1: identity is not in question here.
             context = ssl._create_unverified_context()
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout_s, context=context)
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=context)
         else:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
         headers = {"Content-Type": "application/json"}
         if self.api_key:
             headers["Authorization"] = "Bearer " + self.api_key

@@ -47,7 +47,9 @@ class Keeper:
         self.warm = None
 
     def run(self):
-        self._watchdog_pid, watchdog_fd = watchdog.start("CONSOLE_PROBE=" + os.path.basename(self.private_dir), self.private_dir)
+        self._watchdog_pid, watchdog_fd = watchdog.start(
+            "CONSOLE_PROBE=" + os.path.basename(self.private_dir), self.private_dir
+        )
         _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: self._end())
@@ -131,7 +133,8 @@ class Keeper:
         if self.warm is None:
             from engine_probe.child.warm_process import WarmProcess
 
-            self.warm = WarmProcess(self, order.get("model_dirs", []))
+            env = surroundings.read_at_import(order.get("env", {}))
+            self.warm = WarmProcess(self, order.get("model_dirs", []), env)
 
     def _do_load(self, order):
         if order["model"] in self.loads and not self.loads[order["model"]].finished:
@@ -149,6 +152,8 @@ class Keeper:
         except OSError as error:
             load.stop(str(error))
             return
+        if order["grade"] == "warm" and self.warm is not None and not self.warm.can_show(load):
+            order["grade"] = "cold"
         if order["grade"] == "cold":
             self._start_cold(load)
         else:
@@ -234,5 +239,3 @@ def _die_with_parent():
 
 def main():
     Keeper(sys.argv[1]).run()
-
-

@@ -64,7 +64,8 @@ class Load:
                 self.notes.append(note)
             key = surroundings.argument(self.argv, "--api-key") or self.env.get("VLLM_API_KEY")
             tls = surroundings.argument(self.argv, "--ssl-keyfile") is not None
-            self.endpoint = http_client.Endpoint(self.port, key, tls)
+            host = surroundings.argument(self.argv, "--host")
+            self.endpoint = http_client.Endpoint(self.port, host, key, tls)
 
     def begun(self, pid):
         """The root process runs."""
@@ -186,7 +187,8 @@ class Load:
     def _sample(self, living):
         self.members.name_all(living)
         rows = [
-            {"pid": pid, "name": self.members.titles[pid], "rss_bytes": process_tree.rss_bytes(pid)} for pid in sorted(living)
+            {"pid": pid, "name": self.members.titles[pid], "rss_bytes": process_tree.rss_bytes(pid)}
+            for pid in sorted(living)
         ]
         sizes = [row["rss_bytes"] for row in rows if row["rss_bytes"] is not None]
         reads = [n for n in map(process_tree.read_bytes, living) if n is not None]

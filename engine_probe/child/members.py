@@ -20,7 +20,9 @@ class Members:
     def update(self, processes):
         """Take in what has come since the last scan; returns the living pids."""
         # A pid that was reused by a stranger has another start time: it must never be taken for ours.
-        known = {pid for pid, ticks in self.start_ticks.items() if pid in processes and processes[pid].start_ticks == ticks}
+        known = {
+            pid for pid, ticks in self.start_ticks.items() if pid in processes and processes[pid].start_ticks == ticks
+        }
         known |= {p.pid for p in processes.values() if p.session == self.root}
         living = set()
         for pid in process_tree.descendants(processes, known):

@@ -9,15 +9,27 @@ import tempfile
 
 from engine_probe.child import log_tap
 
-_READ_AT_IMPORT = ("LD_", "PYTHON", "TMPDIR", "HF_HOME", "HF_HUB", "TRANSFORMERS_", "OMP_", "MKL_", "TORCH", "VLLM_LOGGING_PREFIX")
+_READ_AT_IMPORT = (
+    "LD_",
+    "PYTHON",
+    "TMPDIR",
+    "HF_",
+    "HUGGING",
+    "TRANSFORMERS_",
+    "XDG_",
+    "OMP_",
+    "MKL_",
+    "TORCH",
+    "PYTORCH_",
+    "VLLM_LOGGING_PREFIX",
+    "VLLM_PLUGINS",
+)
 """Names that vLLM, torch or the loader read once: a process that has imported them cannot show a change."""
 
 
-def not_valid_when_warm(env):
-    """The names in a launch's `env` that only a cold start obeys."""
-    return sorted(
-        name for name in env if name.startswith(_READ_AT_IMPORT) and os.environ.get(name) != env[name]
-    )
+def read_at_import(env):
+    """What of a launch's `env` must be set before vLLM is imported."""
+    return {name: value for name, value in env.items() if name.startswith(_READ_AT_IMPORT)}
 
 
 def argument(argv, name):
@@ -43,7 +55,9 @@ def environment(launch_env, private_dir, index, argv):
     notes = []
     if "TMPDIR" not in launch_env:
         # Sockets and rendezvous files of a killed vLLM stay for ever in the common temp folder; here they go with us.
-        common = tempfile.gettempdir() if not tempfile.gettempdir().startswith(private_dir) else os.path.dirname(private_dir)
+        common = (
+            tempfile.gettempdir() if not tempfile.gettempdir().startswith(private_dir) else os.path.dirname(private_dir)
+        )
         env.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(common, "torchinductor_" + _user()))
         env["TMPDIR"] = private_dir
     env.setdefault("VLLM_RPC_BASE_PATH", private_dir)

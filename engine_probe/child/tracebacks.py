@@ -4,7 +4,9 @@ import re
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PROCESS = re.compile(r"^\((?P<process>[A-Za-z_][\w .=-]*? pid=\d+)[^)]*\) ?")
-_LOGGER = re.compile(r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./-]+:\d+\]|[\w./-]+:\d+\]) ?")
+_LOGGER = re.compile(
+    r"^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d (?:\[[\w./-]+:\d+\]|[\w./-]+:\d+\]) ?"
+)
 _START = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>.*)$')
 _ERROR = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")

@@ -226,5 +226,3 @@ def _prepare_vllm():
     if clear is not None:
         clear()  # from 0.11 vllm.envs caches what it has read
     vllm.logger._configure_vllm_root_logger()
-
-

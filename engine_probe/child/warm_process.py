@@ -8,13 +8,15 @@ import subprocess
 import sys
 
 from engine_probe import events
+from engine_probe.child import surroundings
 
 
 class WarmProcess:
     """Loads that come before it is warm wait; when it cannot get warm they fail with its own words."""
 
-    def __init__(self, keeper, model_dirs):
+    def __init__(self, keeper, model_dirs, import_env):
         self.keeper = keeper
+        self.import_env = import_env
         self.ready = False
         self.error = None
         self._waiting = []
@@ -23,7 +25,7 @@ class WarmProcess:
         self._output = b""
         ours, theirs = socket.socketpair()
         reader, writer = os.pipe()
-        env = dict(os.environ, TMPDIR=keeper.private_dir, PYTHONUNBUFFERED="1")
+        env = dict(os.environ, TMPDIR=keeper.private_dir, **import_env)
         archive = os.path.join(keeper.private_dir, "child.zip")
         self.process = subprocess.Popen(
             [sys.executable, archive, "--warm", str(theirs.fileno()), json.dumps(model_dirs)],
@@ -40,6 +42,15 @@ class WarmProcess:
         keeper.selector.register(ours, selectors.EVENT_READ, self._on_answer)
         keeper.selector.register(reader, selectors.EVENT_READ, self._on_output)
         keeper.send(events.Warming())
+
+    def can_show(self, load):
+        """False, with a note on the load, where a setting is read at import and this process imported without it."""
+        wanted = surroundings.read_at_import(load.order["env"])
+        names = sorted(set(wanted) | set(self.import_env))
+        changed = [name for name in names if wanted.get(name) != self.import_env.get(name)]
+        if changed:
+            load.notes.append("cold instead of warm: %s is read when vLLM is imported" % ", ".join(changed))
+        return not changed
 
     def load(self, load):
         if self.error is not None:
