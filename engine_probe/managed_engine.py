@@ -61,7 +61,9 @@ def install(progress: Callable[[Progress], None], proof: Callable[[Engine], None
     folder = writable(find_locations().cache / "engines" / plan.name)
 
     def waiting(seconds: float) -> None:
-        progress(Progress(0, 0, "waiting for another installation", seconds, str(folder)))
+        progress(
+            Progress(0, 0, "waiting for another installation, or what a killed one left running", seconds, str(folder))
+        )
 
     with held_lock(folder / "lock", waiting) as lock_fd:
         installation = Installation(plan, folder, lock_fd, proof)

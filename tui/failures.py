@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 import tempfile
 import traceback
@@ -65,12 +66,13 @@ def _expected_end(error: BaseException) -> int | None:
 
 
 def _reader_is_gone() -> bool:
-    """Tells our own stdout from another pipe that broke: what could not be written is still in the buffer."""
+    """Tells our own stdout from another pipe that broke, such as one to a child."""
+    asked = select.poll()
     try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return True
-    return False
+        asked.register(sys.stdout.fileno(), select.POLLOUT)
+    except (OSError, ValueError):  # no stdout, or none with a descriptor
+        return False
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in asked.poll(0))
 
 
 def _code_of_exit(error: SystemExit) -> int:

@@ -72,12 +72,10 @@ def check(named: str | None, timeout_s: float, as_json: bool) -> int:
 @json_option
 def install(if_needed: bool, as_json: bool) -> int:
     """Install an engine of the console's own into its cache folder; a run that was stopped goes on."""
-    from engine_probe import managed_engine
-
     output = Output(as_json)
     ready = _found() if if_needed else None
     if ready is None:
-        ready = managed_engine.install(lambda progress: _print_progress(progress, output))
+        ready = _install(output)
     output.result({"schema": 1, "event": "installed", "engine": _described(ready, chosen=True)})
     output.text(f"engine ready: {ready.label} ({ready.found_by})")
     return FINE
@@ -97,13 +95,21 @@ def _described(one: Engine, *, chosen: bool) -> dict[str, object]:
     return {"engine": one.label, "found_by": one.found_by, "argv": one.argv(), "chosen": chosen}
 
 
-def _print_progress(progress: Progress, output: Output) -> None:
-    output.result({"schema": 1, "event": "progress", **asdict(progress)})
-    if output.as_json:
-        return
-    number = f"[{progress.step}/{progress.steps}] " if progress.steps else ""
-    detail = "done" if progress.finished else progress.detail
-    output.note(f"{number}{progress.title}  {progress.seconds:.0f} s{'  ' + detail if detail else ''}")
+def _install(output: Output) -> Engine:
+    from engine_probe import managed_engine
+    from tui.commands.progress import ProgressPrinter
+
+    printer = ProgressPrinter()
+
+    def show(progress: Progress) -> None:
+        output.result({"schema": 1, "event": "progress", **asdict(progress)})
+        if not output.as_json:
+            printer(progress)
+
+    try:
+        return managed_engine.install(show)
+    finally:
+        printer.close()
 
 
 def _print_report(report: EngineReport, output: Output) -> None:

@@ -1,0 +1,39 @@
+"""What all tests share: settings and state of their own, and the real engine for those marked `engine`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine_probe.engine import Engine
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the settings and cases of the person who runs it; the cached engine stays usable."""
+    home = tmp_path_factory.mktemp("xdg")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """The engine that `vllm-console` would choose. Absent is a failure, not a skip: half the tests mean nothing."""
+    from engine_probe.engine import EngineError
+    from engine_probe.engines import choose_engine
+
+    try:
+        return choose_engine()
+    except EngineError as error:
+        pytest.fail(f"{error}\n`make test` installs what the tests need.", pytrace=False)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of the test's own: no engine is installed there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
