@@ -1,0 +1,395 @@
+"""Hand-made sessions, events and a driver that replays them, for tests of the console.
+
+`python tests/tui_samples.py [STATE]` opens the console on one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe import events as ev
+from engine_probe.facts import Known, Unknown
+from engine_probe.launch import Deployment, Launch
+from playbooks import decisions as decide
+from playbooks.session import (
+    Cause,
+    Check,
+    Evidence,
+    FixOption,
+    Hypothesis,
+    Outcome,
+    Session,
+    StageTime,
+    Step,
+    Symptom,
+    Verdict,
+)
+from tui.running import Backend, CannotOpenError, EngineView
+from tui.widgets.memory_pane import GpuRow, HostView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+NOON = 1_796_040_000.0
+ERROR = (
+    "ValueError: To serve at least one request with the model's max seq len (4096), (0.25 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (0.09 GiB). Based on the available memory, the estimated "
+    "maximum model length is 1408. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+    "initializing the engine."
+)
+LAB = Deployment(
+    models=(Launch("tiny", "tiny-llama", {"enforce-eager": True, "kv-cache-memory-bytes": 100663296}, gpus=None),),
+)
+NAMES = ev.STAGES
+
+
+def stages(*seconds: float, state: str = "running") -> tuple[StageTime, ...]:
+    """As many stages as there are seconds; the last is in `state`."""
+    told = [
+        StageTime(name, "done" if i < len(seconds) - 1 else state, seconds[i])
+        for i, name in enumerate(NAMES[: len(seconds)])
+    ]
+    return (*told, *(StageTime(name, "not reached") for name in NAMES[len(seconds) :]))
+
+
+SYMPTOM = Symptom(
+    kind="does-not-start",
+    model="tiny",
+    stage="memory_planning",
+    layer="engine",
+    headline=ERROR,
+    evidence=(
+        Evidence("engine.log", 72, ERROR),
+        Evidence("engine.log", 164, "RuntimeError: Engine core initialization failed. See root cause above."),
+        Evidence("launch", None, "max-model-len is not given: the model's own 4,096 is used"),
+    ),
+    sources=(
+        ("log", None),
+        ("GPU state", "this host has no GPU: the NVML library is not installed"),
+        ("config.json", None),
+        ("launch arguments", None),
+    ),
+)
+NOBODY_CHOSE = Hypothesis(
+    id="context-longer-than-anyone-asked-for",
+    claim="Nobody chose this length; it is the model's own maximum.",
+    experiment="read: launch.max_model_len",
+    cost="none, 0 s",
+    fixes=("lower-max-model-len",),
+)
+TOO_SMALL = Hypothesis(
+    id="kv-memory-fixed-too-small",
+    claim="The KV cache was given a fixed size that is too small for one full request.",
+    experiment="read: launch.kv_cache_memory_bytes",
+    cost="none, 0 s",
+    fixes=("raise-kv-memory",),
+)
+OTHERS = Hypothesis(
+    id="another-process-holds-memory",
+    claim="Another process holds the memory that the cache would get.",
+    experiment="read: host.available_gib",
+    cost="none, 0 s",
+)
+CAUSE = Cause(
+    id="kv-cache-too-small-for-max-model-len",
+    title="The KV cache cannot hold one request of max_model_len",
+    summary="The weights loaded, but the memory left for the KV cache is smaller than what a single request of full "
+    "length needs, so vLLM stops before serving anything.",
+    family="memory",
+    kind="resource",
+    layer="engine",
+    stage="memory_planning",
+    confidence=0.82,
+    evidence=SYMPTOM.evidence[:1],
+    hypotheses=(NOBODY_CHOSE, TOO_SMALL, OTHERS),
+)
+SECOND = Cause(
+    id="no-memory-for-cache-blocks",
+    title="No memory is left for any cache block",
+    summary="The weights alone use up the budget.",
+    family="memory",
+    kind="configuration",
+    layer="worker",
+    stage="memory_planning",
+    confidence=0.11,
+    evidence=(),
+    hypotheses=(
+        Hypothesis(
+            "weights-fill-budget", "The weights alone exceed the budget.", "read: model.weights_gib", "none, 0 s"
+        ),
+    ),
+)
+LOWER = FixOption(
+    id="lower-max-model-len",
+    launch="tiny",
+    key="args.max-model-len",
+    old_value=None,
+    new_value="1408",
+    title="max-model-len of tiny: 1,408 instead of 4,096",
+    diff=("@@ -4,3 +4,4 @@", "     args:", "       enforce-eager: true", "+      max-model-len: 1408"),
+    why="0.09 GiB of KV cache hold 1,408 tokens; one request of 4,096 needs 0.25 GiB.",
+    expect=("KV cache holds ≥ 1 request of 1,408", "one request of 1,408 tokens answers"),
+    you_lose="requests longer than 1,408 tokens",
+    risk="low",
+)
+RAISE = FixOption(
+    id="raise-kv-memory",
+    launch="tiny",
+    key="args.kv-cache-memory-bytes",
+    old_value="100663296",
+    new_value="301989888",
+    title="kv-cache-memory-bytes of tiny: 0.28 GiB instead of 0.09",
+    diff=(
+        "@@ -4,3 +4,3 @@",
+        "     args:",
+        "       enforce-eager: true",
+        "-      kv-cache-memory-bytes: 100663296",
+        "+      kv-cache-memory-bytes: 301989888",
+    ),
+    why="One request of 4,096 tokens needs 0.25 GiB.",
+    expect=("KV cache holds ≥ 1 request of 4,096",),
+    you_lose="0.19 GiB of host memory",
+    risk="low",
+)
+FP8 = replace(
+    RAISE,
+    id="fp8-kv",
+    key="args.kv-cache-dtype",
+    title="kv-cache-dtype of tiny: fp8 instead of auto",
+    new_value="fp8",
+    old_value=None,
+    expect=("KV cache holds twice the tokens",),
+    you_lose="some accuracy",
+    risk="medium",
+    unavailable="the CPU engine has no fp8 KV cache",
+)
+CHECKS = (
+    Check("starts", "starts", "serving in ≤ 60 s", "18.2 s", Outcome.PASS),
+    Check("kv", "KV cache", "≥ 1 request of 1,408", "1.0 requests, 1,408 tokens", Outcome.PASS),
+    Check("health", "health and models", "200", "200 in 0.0 s", Outcome.PASS),
+    Check("full", "one request of 1,408 tokens", "answers", None, Outcome.RUNNING),
+    Check("load", "16 requests for 20 s", "all answer, no memory growth"),
+    Check("gpu", "GPU memory after", "≤ before", None, Outcome.ABSTAIN, reason="this host has no GPU", optional=True),
+)
+
+FRESH = Session(case="2026-11-29-0007", deployment=LAB, model="tiny", grade="cold", verify_grade="cold")
+LOADING = replace(
+    FRESH, running="cold load of tiny: the model's weights are read", stages=stages(8.9, 0.3, 6.1, 8.2, 0.6)
+)
+FAILED = replace(
+    FRESH,
+    step=Step.HYPOTHESES,
+    stages=stages(8.9, 0.3, 6.1, 8.2, 0.6, 0.2, state="failed"),
+    symptom=SYMPTOM,
+    causes=(CAUSE, SECOND),
+)
+TESTED = replace(
+    FAILED,
+    step=Step.FIX,
+    causes=(
+        replace(
+            CAUSE,
+            hypotheses=(
+                replace(
+                    NOBODY_CHOSE,
+                    verdict=Verdict.CONFIRMED,
+                    because=("launch.max_model_len is unset: true", "model.max_position_embeddings = 4096"),
+                ),
+                replace(TOO_SMALL, verdict=Verdict.RUNNING),
+                replace(OTHERS, verdict=Verdict.REFUTED, because=("host.available_gib = 21.8 > 0.25",)),
+            ),
+        ),
+        replace(SECOND, hypotheses=(replace(SECOND.hypotheses[0], verdict=Verdict.INCONCLUSIVE),)),
+    ),
+    fixes=(LOWER, RAISE, FP8),
+)
+VERIFYING = replace(
+    TESTED,
+    step=Step.VERIFY,
+    running="verifying on a cold load: one request of 1,408 tokens",
+    stages=stages(8.7, 0.3, 6.0, 8.1, 0.6, 0.2, 1.1, 4.0),
+    applied_fix="lower-max-model-len",
+    revision=1,
+    checks=CHECKS,
+)
+VERIFIED = replace(
+    VERIFYING,
+    running=None,
+    verdict="verified",
+    stages=stages(8.7, 0.3, 6.0, 8.1, 0.6, 0.2, 1.1, 24.0, state="done"),
+    fixes=(replace(LOWER, outcome="verified"), RAISE, FP8),
+    checks=(
+        *CHECKS[:3],
+        replace(CHECKS[3], measured="answers in 3.1 s", outcome=Outcome.PASS),
+        replace(CHECKS[4], measured="412 answered, +0.00 GiB", outcome=Outcome.PASS),
+        CHECKS[5],
+    ),
+    report_path="cases/2026-11-29-0007/report.md",
+)
+UNEXPLAINED = replace(FAILED, causes=(), verdict="unexplained")
+NO_ENGINE = replace(FRESH, verdict="cannot run", notes=("No vLLM was found: python3 has no module vllm.",))
+
+LOG = (
+    "(APIServer pid=2601) INFO 11-29 17:38:40 [api_utils.py:286] non-default args: {'model': 'tiny-llama', 'port': 1}",
+    "(APIServer pid=2601) WARNING 11-29 17:38:40 [system_utils.py:255] Found ulimit of 20000 and failed to raise it",
+    "(APIServer pid=2601) INFO 11-29 17:38:49 [model.py:733] Resolved architecture: LlamaForCausalLM",
+    "(EngineCore pid=2620) INFO 11-29 17:38:55 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: "
+    "model='tiny-llama', dtype=torch.bfloat16, max_seq_len=4096, load_format=auto, tensor_parallel_size=1",
+    "(Worker pid=2632) INFO 11-29 17:39:03 [parallel_state.py:1906] world_size=1 rank=0 local_rank=0 backend=gloo",
+    "(Worker pid=2632) INFO 11-29 17:39:03 [cpu_model_runner.py:68] Starting to load model tiny-llama...",
+    "(Worker pid=2632) INFO 11-29 17:39:03 [weight_utils.py:1108] Checkpoint size: 0.02 GiB. Available RAM: 21.82 GiB.",
+    "(EngineCore pid=2620) ERROR 11-29 17:39:04 [core.py:1510] EngineCore failed to start.",
+    f"(EngineCore pid=2620) ERROR 11-29 17:39:04 [core.py:1510] {ERROR}",
+    "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+)
+HOSTILE = (
+    "\x1b[31mred\x1b[0m \x1b]0;a title\x07 \x1b[2J\x1b[H gone?",
+    "[bold red]markup[/] [@click=app.quit]press[/] [/nothing]",
+    "nul \x00 bell \x07 back\x08 return \r tab\there",
+    "wide 模型加载失败 シャード 🚀🚀",
+    "right-to-left \u202eevil\u202c שלום عربى",
+    "combining e\u0301\u0301\u0301\u0301 zero\u200bwidth",
+    "x" * 1_000_000,
+    "lone \udc80 surrogate",
+)
+
+NO_GPU = "NVML cannot be loaded: libnvidia-ml.so.1 is not on this host"
+
+
+def measured(value: float) -> Known:
+    return Known(value, "measured", "a test")
+
+
+HOST = HostView(
+    host="node7",
+    cpus="2 CPUs",
+    ram_total_gib=measured(23.4),
+    ram_available_gib=measured(20.1),
+    container_used_gib=measured(3.1),
+    container_limit_gib=Unknown("this process is in no container with a limit"),
+    shm_used_gib=measured(0.02),
+    shm_total_gib=measured(11.7),
+    no_gpu=NO_GPU,
+)
+HOST_WITH_GPUS = replace(
+    HOST,
+    no_gpu=None,
+    gpus=(
+        GpuRow(0, "A100-80GB", measured(71.8), measured(79.3)),
+        GpuRow(1, "A100-80GB", measured(0.4), measured(79.3)),
+        GpuRow(2, "A100-80GB", Unknown("the driver does not say"), measured(79.3)),
+    ),
+)
+ENGINE = EngineView(version="0.32.0", where="/opt/vllm/bin/python")
+MISSING = EngineView(missing="python3 has no module vllm, and none was installed for the console")
+
+
+def log_events(lines: Sequence[str] = LOG) -> list[ev.Event]:
+    return [ev.Text(model="tiny", time=NOON, offset=0, line=line) for line in lines]
+
+
+@dataclass
+class FakeRun:
+    """Replays `told`, then answers decisions as `answers` says, until a decision ends it."""
+
+    told: Sequence[tuple[Session, ev.Event | None]]
+    answers: Callable[[Session, decide.Decision], Sequence[Session]] = lambda session, decision: ()
+    ends: bool = False
+    decided: list[decide.Decision] = field(default_factory=list)
+    finished: bool = False
+
+    @property
+    def session(self) -> Session:
+        return FRESH
+
+    async def drive(self, decisions, on_change):
+        session = FRESH
+        try:
+            self.decided.append(await decisions.get())
+            for session, event in self.told:
+                on_change(session, event)
+                await asyncio.sleep(0)
+            while not self.ends:
+                decision = await decisions.get()
+                self.decided.append(decision)
+                if isinstance(decision, decide.Finish):
+                    break
+                for answer in self.answers(session, decision):
+                    session = answer
+                    on_change(session, None)
+        finally:
+            self.finished = True
+        return session
+
+
+def replaying(session: Session, lines: Sequence[str] = LOG, *, ends: bool = False) -> FakeRun:
+    """The log first, a memory sample, then `session` as it is."""
+    told: list[tuple[Session, ev.Event | None]] = [(LOADING, event) for event in log_events(lines)]
+    if session.running:
+        sample = ev.MemorySample(model="tiny", time=NOON, rss_bytes=int(1.3 * 1024**3))
+        told.append((session, sample))
+    return FakeRun([*told, (session, None)], ends=ends or session.verdict is not None)
+
+
+def whole_case(session: Session, decision: decide.Decision) -> Sequence[Session]:
+    """Answers like the real driver would, at once."""
+    if isinstance(decision, decide.RunExperiment):
+        return (TESTED,)
+    if isinstance(decision, decide.ApplyFix):
+        return (VERIFYING, replace(VERIFIED, verdict=None, report_path=None))
+    if isinstance(decision, decide.Undo):
+        return (replace(TESTED, revision=2),)
+    if isinstance(decision, decide.Stop):
+        return (replace(session, running=None),)
+    return ()
+
+
+def backend(
+    run: FakeRun | str = "no such case",
+    host: HostView = HOST,
+    engine: EngineView = ENGINE,
+    exports: Path = Path("exports"),
+) -> Backend:
+    """A world of its own, at a clock that stands still. `run` as text: nothing can be opened, and why."""
+
+    def open_case(_deployment: Path | None) -> FakeRun:
+        if isinstance(run, str):
+            raise CannotOpenError(run)
+        return run
+
+    return Backend(
+        open_case=open_case, read_host=lambda: host, find_engine=lambda: engine, clock=lambda: NOON, exports=exports
+    )
+
+
+STATES = {
+    "loading": LOADING,
+    "failed": FAILED,
+    "tested": TESTED,
+    "verifying": VERIFYING,
+    "verified": VERIFIED,
+    "unexplained": UNEXPLAINED,
+    "no-engine": NO_ENGINE,
+}
+
+
+def main(state: str = "whole") -> None:
+    from tui.app import ConsoleApp
+
+    run = (
+        FakeRun([*((LOADING, event) for event in log_events()), (FAILED, None)], whole_case)
+        if state == "whole"
+        else replaying(STATES[state])
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        ConsoleApp(backend(run), start="start" if state == "whole" else "wizard").run()
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(*sys.argv[1:])

@@ -1,0 +1,160 @@
+"""The one registry of actions: bindings, footer, help and the command palette all read it.
+
+An action is offered only while `available` says so of the moment; nothing else decides what a key may do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from textual.binding import Binding
+
+from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Place = Literal["start", "wizard", "report", "help"]
+_ORDER = tuple(Step)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a person looks at now; all that decides which actions are available."""
+
+    place: Place
+    session: Session | None = None
+    shown: Step = Step.SYMPTOM
+    hypothesis: Hypothesis | None = None
+    fix: FixOption | None = None
+    over: bool = False
+    """The case has ended: nothing can be decided any more."""
+    log_paused: bool = False
+    big: Literal["log", "memory"] | None = None
+    memory_folded: bool = True
+
+    @property
+    def reached(self) -> Step:
+        return self.session.step if self.session else Step.SYMPTOM
+
+    @property
+    def waits(self) -> bool:
+        """The session waits for a decision."""
+        return self.session is not None and self.session.running is None and not self.over
+
+
+@dataclass(frozen=True)
+class Action:
+    """`key` as Textual names it, `shown_key` as a person reads it; `label` for the footer, `tooltip` a sentence."""
+
+    id: str
+    key: str
+    shown_key: str
+    label: str
+    tooltip: str
+    places: tuple[Place, ...]
+    available: Callable[[Moment], bool] = lambda _moment: True
+    in_footer: bool = True
+
+
+def _can_go_on(moment: Moment) -> bool:
+    return _ORDER.index(moment.shown) < _ORDER.index(moment.reached)
+
+
+def _can_test(moment: Moment) -> bool:
+    chosen = moment.hypothesis
+    open_verdict = chosen is not None and chosen.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
+    return moment.waits and moment.shown is Step.HYPOTHESES and open_verdict
+
+
+def _can_apply(moment: Moment) -> bool:
+    fix, session = moment.fix, moment.session
+    usable = fix is not None and fix.unavailable is None and fix.by_hand is None
+    return moment.waits and moment.shown is Step.FIX and usable and session is not None and session.applied_fix is None
+
+
+def _can_undo(moment: Moment) -> bool:
+    return moment.waits and moment.session is not None and moment.session.applied_fix is not None
+
+
+def _can_keep(moment: Moment) -> bool:
+    return moment.waits and moment.shown is Step.VERIFY and moment.session is not None and bool(moment.session.checks)
+
+
+def _has_report(moment: Moment) -> bool:
+    return moment.session is not None and moment.session.report_path is not None
+
+
+def _runs(moment: Moment) -> bool:
+    return moment.session is not None and moment.session.running is not None and not moment.over
+
+
+def _can_advance(moment: Moment) -> bool:
+    return _can_go_on(moment) and not _can_test(moment) and not _can_apply(moment)
+
+
+def _shown_number(moment: Moment) -> int:
+    return _ORDER.index(moment.shown)
+
+
+_WIZARD: tuple[Place, ...] = ("wizard",)
+_EVERYWHERE: tuple[Place, ...] = ("start", "wizard", "report", "help")
+
+ACTIONS: tuple[Action, ...] = (
+    Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
+    Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD, _can_test),
+    Action("apply_fix", "enter", "enter", "apply and verify", "Show the difference, ask, then apply and load again",
+           _WIZARD, _can_apply),
+    Action("keep", "enter", "enter", "keep and report", "Keep the fix, write the report, end what runs", _WIZARD,
+           _can_keep),
+    Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD, _can_advance),
+    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_apply),
+    Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD, _can_undo),
+    Action("report", "r", "r", "report", "Read the report of this case", _WIZARD, _has_report),
+    Action("stop", "x", "x", "stop load", "End what runs now; the case stays open", _WIZARD, _runs),
+    Action("left", "left", "←", "back a step", "Look back at the step before", _WIZARD, lambda m: _shown_number(m) > 0,
+           in_footer=False),
+    Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD, _can_go_on,
+           in_footer=False),
+    Action("pause_log", "space", "space", "pause log", "Stop following the log; it goes on being collected", _WIZARD,
+           lambda m: not m.log_paused),
+    Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,
+           lambda m: m.log_paused),
+    Action("log_big", "l", "l", "log", "Give the log the whole screen, or take it back", _WIZARD),
+    Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
+           lambda m: m.memory_folded),
+    Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
+           ("wizard", "report")),
+    Action("export", "e", "e", "export", "Write what is shown to a file in the current folder", ("wizard", "report")),
+    Action("back", "escape", "esc", "back", "Close what is open, else go back to where you came from",
+           ("wizard", "report", "help")),
+    Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
+           in_footer=False),
+    Action("help", "question_mark", "?", "help", "All keys, and what the words mean", ("start", "wizard", "report")),
+    Action("palette", "colon", ":", "commands", "Find an action by its name", ("start", "wizard", "report")),
+    Action("quit", "q", "q", "quit", "Leave; a load that runs is ended cleanly first", _EVERYWHERE),
+)  # fmt: skip
+
+
+def by_id(action_id: str) -> Action:
+    return next(action for action in ACTIONS if action.id == action_id)
+
+
+def available(moment: Moment) -> tuple[Action, ...]:
+    """What can be done at `moment`, in footer order."""
+    return tuple(action for action in ACTIONS if moment.place in action.places and action.available(moment))
+
+
+def is_available(action_id: str, moment: Moment) -> bool:
+    action = by_id(action_id)
+    return moment.place in action.places and action.available(moment)
+
+
+def bindings(place: Place) -> list[Binding]:
+    """A screen's bindings; several actions may share a key, the available one answers."""
+    return [
+        Binding(action.key, f"do('{action.id}')", action.label, tooltip=action.tooltip, key_display=action.shown_key)
+        for action in ACTIONS
+        if place in action.places
+    ]

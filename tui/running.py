@@ -1,0 +1,91 @@
+"""What the console needs from outside, as small types: a case that runs, a host that can be read, an engine.
+
+The app is given one `Backend`; tests give it one of their own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tui.widgets.log_lines import LogRow, rows_of
+from tui.widgets.log_pane import MOST_ROWS
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from engine_probe.events import Event
+    from playbooks.decisions import Decision
+    from playbooks.session import Session
+    from tui.widgets.memory_pane import HostView
+
+
+class CannotOpenError(Exception):
+    """A deployment or an engine that cannot be used; the text says what, where and what is allowed."""
+
+
+class CaseRun(Protocol):
+    """One case: its first session, and the way to drive it to its end."""
+
+    @property
+    def session(self) -> Session: ...
+
+    async def drive(
+        self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
+    ) -> Session:
+        """Ends when the case has; what it started is gone by then, also when it is cancelled."""
+        ...
+
+
+@dataclass(frozen=True)
+class EngineView:
+    """The engine in words. `missing` says why there is none, None when there is one."""
+
+    version: str | None = None
+    where: str = ""
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`open_case(deployment)`: None is the lab case; raises CannotOpenError. The readers run in a thread."""
+
+    open_case: Callable[[Path | None], CaseRun]
+    read_host: Callable[[], HostView]
+    find_engine: Callable[[], EngineView]
+    clock: Callable[[], float]
+    exports: Path
+    """Where copies go when no clipboard is sure."""
+
+
+@dataclass
+class Inbox:
+    """Between the driver and the screen: newer replaces older, log rows are bounded, the driver never waits."""
+
+    rows: deque[LogRow] = field(default_factory=lambda: deque(maxlen=MOST_ROWS))
+    row_count: int = 0
+    session: Session | None = None
+    last_events: dict[str, Event] = field(default_factory=dict)
+    """The newest event of each kind that is no line of the log."""
+
+    def put(self, session: Session, event: Event | None) -> bool:
+        """True when the inbox was empty: then, and only then, the screen has to be told."""
+        was_empty = self.session is None
+        self.session = session
+        if event is not None:
+            fresh = rows_of(event)
+            self.rows.extend(fresh)
+            self.row_count += len(fresh)
+            if event.event not in ("text", "log_record"):
+                self.last_events[event.event] = event
+        return was_empty
+
+    def take(self) -> Inbox:
+        """Everything that came, leaving the inbox empty."""
+        taken = Inbox(self.rows, self.row_count, self.session, self.last_events)
+        self.rows, self.row_count = deque(maxlen=MOST_ROWS), 0
+        self.session, self.last_events = None, {}
+        return taken

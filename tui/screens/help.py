@@ -1,0 +1,91 @@
+"""All keys from the registry, and what letters, glyphs and words mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import VerticalScroll
+
+from tui import actions
+from tui.actions import Moment
+from tui.screens.base import ConsoleScreen
+from tui.themes.palette import LAYER_LETTERS, layer_style
+from tui.widgets.key_bar import KeyBar
+from tui.widgets.symptom import in_words
+from tui.widgets.top_bar import TopBar
+from tui.widgets.words import Words, cell, lines, part, wrapped
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.content import Content
+
+    from tui.themes.glyphs import Glyphs
+
+_PLACES = (("wizard", "In the wizard"), ("start", "On the first screen"), ("report", "In the report"))
+_STEPS = (
+    ("1 Symptom", "what is wrong, for which model, at which stage, printed by which layer"),
+    ("2 Hypotheses", "the likeliest causes, each with an experiment that could refute it"),
+    ("3 Fix", "one change at a time, shown as a difference before it is made"),
+    ("4 Verify", "a real load and real requests, beside what the fix promised"),
+)
+_LAYERS = {
+    "frontend": "API server, command line, configuration",
+    "engine": "engine core, scheduler, KV-cache manager",
+    "worker": "one per GPU: device, distributed environment, execution",
+    "model_runner": "weights, forward pass, graph capture",
+    "outside": "torch, NCCL, transformers, hub, driver, kernel",
+}
+
+
+def draw_help(width: int, glyphs: Glyphs) -> Content:
+    rows = [part("The four steps", "bold")]
+    rows += [row for name, text in _STEPS for row in _pair(name, text, width)]
+    seen: set[str] = set()
+    for place, title in _PLACES:
+        fresh = [a for a in actions.ACTIONS if place in a.places and a.id not in seen]
+        seen |= {action.id for action in fresh}
+        rows += [part(""), part(title, "bold")]
+        for action in fresh:
+            rows += _pair(f"{action.shown_key:<7}{action.label}", action.tooltip, width, "$accent")
+    rows += [part(""), part("Layers, as the log's first column names them", "bold")]
+    for layer, letter in LAYER_LETTERS.items():
+        rows += _pair(f"{letter}  {in_words(layer)}", _LAYERS[layer], width, layer_style(layer))
+    rows += [part(""), part("Glyphs", "bold")]
+    glyph_words = (
+        (glyphs.done, "done, confirmed, passed", "$success"),
+        (glyphs.failed, "failed, refuted", "$error"),
+        (glyphs.running, "running, or marked", "$accent"),
+        (glyphs.rest, "not reached, not tested", "$quiet"),
+        (glyphs.unknown, "could not be decided, and the reason is beside it", "$warning"),
+    )
+    rows += [part(f"  {glyph}  ", style) + part(words) for glyph, words, style in glyph_words]
+    return lines(rows)
+
+
+def _pair(name: str, text: str, width: int, style: str = "$accent") -> list[Content]:
+    folded = wrapped(text, width, 28)
+    return [part("  " + cell(name, 26), style) + part(folded[0].plain.strip()), *folded[1:]]
+
+
+class HelpScreen(ConsoleScreen):
+    """Closes with esc."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("help")]
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self.console.glyphs, self.console.backend.clock)
+        with VerticalScroll(id="page"):
+            yield Words(self.console.glyphs, id="text")
+        yield KeyBar(self.console.glyphs)
+
+    def on_mount(self) -> None:
+        self.query_one(TopBar).set_about("help", "", "")
+        self.query_one("#page").focus()
+
+    def on_resize(self) -> None:
+        self.query_one("#text", Words).show(draw_help(max(self.size.width - 4, 30), self.console.glyphs))
+        self.refresh_keys()
+
+    def moment(self) -> Moment:
+        return Moment(place="help")

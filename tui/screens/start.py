@@ -1,0 +1,150 @@
+"""The first screen: what this host has, in words, and what can be done with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.containers import VerticalScroll
+
+from tui import actions
+from tui.actions import Moment
+from tui.screens.base import ConsoleScreen
+from tui.screens.dialogs import AskText
+from tui.widgets.choice_list import Choice, ChoiceList
+from tui.widgets.key_bar import KeyBar
+from tui.widgets.memory_pane import HostView, draw_gpus, draw_host
+from tui.widgets.top_bar import TopBar
+from tui.widgets.words import Words, cell, lines, part, wrapped
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.content import Content
+
+    from tui.running import EngineView
+    from tui.themes.glyphs import Glyphs
+
+LAB_CASE = "kv-cache-too-small-for-max-model-len"
+_CHOICES = (
+    ("lab", "Mend a broken model", f"lab case {LAB_CASE}: a tiny model, loaded for real, found, mended and proved"),
+    ("open", "Open a deployment", "a YAML file of yours: its models are loaded, what breaks is mended"),
+)
+
+
+def draw_start(view: HostView, engine: EngineView | None, width: int, glyphs: Glyphs) -> Content:
+    """What this host has."""
+    rows = [
+        *wrapped("Finds out why vLLM does not load a model, mends it, and proves the mend with a real load.", width),
+        part(""),
+        part("This host", "bold") + part(f"   {view.host}" + (f" · {view.cpus}" if view.cpus else ""), "$quiet"),
+        *_engine_rows(engine, width),
+    ]
+    host_rows = draw_host(view, width - 2, glyphs).split("\n")
+    rows += [part("  ") + row for row in host_rows if not row.plain.startswith("model")]
+    if view.no_gpu is not None:
+        rows += _labelled("GPUs", f"none, because {view.no_gpu}", width)
+    else:
+        rows += [part("  " + (cell("GPUs", 11) if not i else " " * 11), "$quiet") + line
+                 for i, line in enumerate(draw_gpus(view, width - 13, glyphs).split("\n"))]  # fmt: skip
+    return lines(rows)
+
+
+def _engine_rows(engine: EngineView | None, width: int) -> list[Content]:
+    if engine is None:
+        return _labelled("engine", "being looked for", width, "$quiet")
+    if engine.missing is not None:
+        return _labelled("engine", f"none found, because {engine.missing}", width, "$warning")
+    return _labelled("engine", f"vLLM {engine.version or 'of unknown version'}   {engine.where}", width)
+
+
+def _labelled(label: str, text: str, width: int, style: str = "") -> list[Content]:
+    folded = wrapped(text, width, 13, style)
+    return [part("  " + cell(label, 11), "$quiet") + part(folded[0].plain.strip(), style), *folded[1:]]
+
+
+class StartScreen(ConsoleScreen):
+    """Chooses a case."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("start")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._view, self._engine = HostView(), None
+        self._said = ""
+
+    _engine: EngineView | None
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self.console.glyphs, self.console.backend.clock)
+        with VerticalScroll(id="page"):
+            yield Words(self.console.glyphs, id="text")
+            yield ChoiceList(self.console.glyphs, id="choices")
+            yield Words(self.console.glyphs, id="said")
+        yield KeyBar(self.console.glyphs)
+
+    def on_mount(self) -> None:
+        self.query_one("#page").can_focus = False
+        self.query_one(ChoiceList).focus()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def set_host(self, view: HostView) -> None:
+        self._view = view
+        self._draw()
+
+    def set_engine(self, engine: EngineView) -> None:
+        self._engine = engine
+        self._draw()
+
+    def say(self, text: str, style: str = "$error") -> None:
+        """One sentence below the choices, such as what is wrong with a file."""
+        width = max(self.size.width - 6, 30)
+        self._said = text
+        self.query_one("#said", Words).show(lines(wrapped(text, width, style=style)) if text else part(""))
+
+    def _draw(self) -> None:
+        width = max(min(self.size.width - 5, 120), 30)
+        self.query_one(TopBar).set_about(self._view.host, "", "")
+        self.query_one("#text", Words).show(draw_start(self._view, self._engine, width, self.console.glyphs))
+        choices = [Choice(None, (part("What to do", "bold"),))]
+        for choice, title, about in _CHOICES:
+            folded = wrapped(about, width - 5, 0, "$quiet")
+            choices.append(Choice(choice, (part(title, "bold"), *folded)))
+        picker = self.query_one(ChoiceList)
+        picker.set_choices(tuple(choices), picker.marked or "lab")
+        self.refresh_keys()
+
+    def on_choice_list_taken(self) -> None:
+        self.do_choose()
+
+    def do_choose(self) -> None:
+        if self.query_one(ChoiceList).marked == "lab":
+            self.say("Opening the lab case", "$quiet")
+            self.console.open_case(None)
+            return
+        ask = AskText(
+            self.console.glyphs,
+            "Which deployment file?",
+            "A YAML file; paths in it are relative to its folder.",
+            trouble_with=_trouble_with_path,
+        )
+        self.app.push_screen(ask, self._open)
+
+    def _open(self, text: str | None) -> None:
+        if text:
+            self.say(f"Opening {text}", "$quiet")
+            self.console.open_case(Path(text).expanduser())
+
+    def moment(self) -> Moment:
+        return Moment(place="start")
+
+
+def _trouble_with_path(text: str) -> str | None:
+    if not text:
+        return "Write the path of a file, such as deployment.yaml."
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return f"{text} is a folder; a file is needed."
+    return None if path.is_file() else f"There is no file {text}."

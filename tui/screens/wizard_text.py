@@ -1,0 +1,89 @@
+"""What the wizard shows for a session, as pure functions: the step's body and the line that says what goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from playbooks.session import Session, Step
+from tui.widgets.checks import checks_body, result_words
+from tui.widgets.fixes import find_fix, first_fix, fixes_body
+from tui.widgets.hypotheses import find_hypothesis, first_hypothesis, hypotheses_body
+from tui.widgets.symptom import symptom_body
+from tui.widgets.words import GIB, cut, part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from textual.content import Content
+
+    from engine_probe.events import MemorySample
+    from tui.themes.glyphs import Glyphs
+    from tui.widgets.memory_pane import HostView
+    from tui.widgets.step_pane import Body
+
+_WAITS_FOR = {
+    Step.SYMPTOM: "Waits for the load to begin.",
+    Step.HYPOTHESES: "Your turn: choose a claim and run its experiment.",
+    Step.FIX: "Your turn: choose a fix; you see the difference before anything changes.",
+    Step.VERIFY: "Your turn: keep the fix, or undo it.",
+}
+
+
+def body_of(
+    session: Session,
+    shown: Step,
+    marked: Mapping[Step, str | None],
+    values: Mapping[str, str],
+    width: int,
+    glyphs: Glyphs,
+) -> Body:
+    """The body of the step that is shown."""
+    if shown is Step.SYMPTOM:
+        return symptom_body(session, width, glyphs)
+    if shown is Step.HYPOTHESES:
+        return hypotheses_body(session, marked.get(shown), width, glyphs)
+    if shown is Step.FIX:
+        chosen = marked.get(shown)
+        return fixes_body(session, chosen, values.get(chosen or ""), width, glyphs)
+    return checks_body(session, width, glyphs)
+
+
+def first_choices(session: Session, marked: Mapping[Step, str | None]) -> dict[Step, str | None]:
+    """What to mark where nothing is marked, or where the marked choice is gone."""
+    fresh: dict[Step, str | None] = {}
+    if find_hypothesis(session, marked.get(Step.HYPOTHESES)) is None:
+        fresh[Step.HYPOTHESES] = first_hypothesis(session)
+    fix = find_fix(session, marked.get(Step.FIX))
+    if fix is None or (fix.outcome == "did not hold" and session.applied_fix is None):
+        fresh[Step.FIX] = first_fix(session)
+    return fresh
+
+
+def now_line(session: Session, shown: Step, over: bool, error: str | None, width: int, glyphs: Glyphs) -> Content:
+    """What goes on, or whose turn it is: the line a tired person reads first."""
+    words, style = result_words(session)
+    if error is not None:
+        words, style = f"{glyphs.failed} The case ended by a fault of the console: {error}", "$error bold"
+    elif session.running is not None and not over:
+        words, style = f"{glyphs.running} {session.running}", "$accent bold"
+    elif words:
+        mark = {"$success bold": glyphs.done, "$error bold": glyphs.failed}.get(style, glyphs.unknown)
+        words = f"{mark} {words}"
+    elif over:
+        words, style = "The case has ended.", "bold"
+    else:
+        words, style = _WAITS_FOR[session.step], "bold"
+    if shown is not session.step:
+        aside = "   looking back, esc returns"
+        return part(cut(words, width - len(aside)), style) + part(aside, "$quiet")
+    return part(cut(words, width), style)
+
+
+def with_sample(view: HostView, sample: MemorySample | None) -> HostView:
+    """`view` with the load's own memory, or with the reason why there is none."""
+    if sample is None:
+        return view.with_model(Unknown("nothing is loaded"))
+    if sample.rss_bytes is None:
+        return view.with_model(Unknown("unknown, because it could not be read"))
+    return view.with_model(Known(sample.rss_bytes / GIB, "measured", "resident memory of all its processes"))

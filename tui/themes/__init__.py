@@ -1,0 +1,1 @@
+"""Colours and glyphs: the only place where either is chosen."""

@@ -1,0 +1,90 @@
+"""The one table of glyphs, in Unicode and in ASCII, and the way any text is made to fit a terminal without Unicode."""
+
+from __future__ import annotations
+
+import codecs
+import locale
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len
+from textual.content import Content, Span
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """Each glyph stands beside a word that says the same."""
+
+    ascii_only: bool = False
+    done: str = "✓"
+    failed: str = "✗"
+    running: str = "▸"
+    rest: str = "–"
+    unknown: str = "?"
+    used: str = "█"
+    other: str = "▒"
+    free: str = "·"
+    line_done: str = "━"
+    line_open: str = "─"
+    between: str = "·"
+    border: str = "solid"
+
+    def text(self, text: str) -> str:
+        """`text` as this terminal can show it, of the same number of cells: columns stay where they are."""
+        if not self.ascii_only or text.isascii():
+            return text
+        return "".join(_ascii(character) for character in text)
+
+    def fit(self, content: Content) -> Content:
+        """`content` as this terminal can show it, with its styles."""
+        plain = content.plain
+        if not self.ascii_only or plain.isascii():
+            return content
+        offsets, parts = [0], []
+        for character in plain:
+            parts.append(_ascii(character))
+            offsets.append(offsets[-1] + len(parts[-1]))
+        spans = [
+            Span(offsets[min(s.start, len(plain))], offsets[min(s.end, len(plain))], s.style) for s in content.spans
+        ]
+        return Content("".join(parts), spans=spans)
+
+
+UNICODE = Glyphs()
+ASCII = replace(
+    UNICODE,
+    ascii_only=True,
+    done="v",
+    failed="X",
+    running=">",
+    rest="-",
+    used="#",
+    other="-",
+    free=".",
+    line_done="=",
+    line_open="-",
+    between="-",
+    border="ascii",
+)
+
+_PLAIN = {
+    "✓": "v", "✗": "X", "▸": ">", "–": "-", "—": "-", "−": "-", "█": "#", "▓": "=", "▒": "-", "·": "-", "…": "~",
+    "━": "=", "─": "-", "│": "|", "×": "x", "→": ">", "←": "<", "↑": "^", "↓": "v", "≥": ">", "≤": "<",
+    "±": "~", "’": "'", "‘": "'", "“": '"', "”": '"', "\xa0": " ", "°": "o",
+}  # fmt: skip
+
+
+def _ascii(character: str) -> str:
+    if character.isascii():
+        return character
+    return _PLAIN.get(character) or "?" * max(cell_len(character), 0)
+
+
+def choose(ascii_only: bool | None = None, encoding: str | None = None) -> Glyphs:
+    """ASCII when asked for, or when the locale's encoding cannot write Unicode."""
+    if ascii_only is None:
+        name = encoding or locale.getpreferredencoding(False) or "ascii"
+        try:
+            ascii_only = not codecs.lookup(name).name.startswith("utf")
+        except LookupError:
+            ascii_only = True
+    return ASCII if ascii_only else UNICODE

@@ -1,0 +1,92 @@
+"""Step 4 as text: what was promised beside what was measured, and the result in one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playbooks.session import Outcome
+from tui.widgets.clean_text import clean
+from tui.widgets.step_pane import Body
+from tui.widgets.words import cell, lines, part, wrapped
+
+if TYPE_CHECKING:
+    from textual.content import Content
+
+    from playbooks.session import Check, Session
+    from tui.themes.glyphs import Glyphs
+
+OUTCOME_STYLES = {
+    Outcome.PENDING: "$quiet",
+    Outcome.RUNNING: "$accent bold",
+    Outcome.PASS: "$success",
+    Outcome.FAIL: "$error bold",
+    Outcome.ABSTAIN: "$warning",
+}
+
+
+RESULTS: dict[str | None, tuple[str, str]] = {
+    "verified": ("Verified: the model loads and keeps what the fix promised.", "$success bold"),
+    "not verified": ("Not verified: the fix did not keep what it promised.", "$error bold"),
+    "unexplained": ("Unexplained: no playbook matches this failure.", "$warning bold"),
+    "healthy": ("Healthy: the model loads and answers as it is. Nothing to mend.", "$success bold"),
+    "cannot run": ("The engine cannot be run on this host.", "$error bold"),
+    "stopped": ("Stopped before the case was decided.", "$warning bold"),
+}
+
+
+def result_words(session: Session) -> tuple[str, str]:
+    """The verdict as a sentence, and its style; empty while there is none."""
+    return RESULTS.get(session.verdict, ("", ""))
+
+
+def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
+    rows: list[Content] = []
+    applied = next((fix for fix in session.fixes if fix.id == session.applied_fix), None)
+    if applied:
+        rows.append(part("applied  ", "$quiet") + part(cell(applied.title, width - 9).rstrip()))
+        rows.append(part(f"         deployment is at revision {session.revision}", "$quiet"))
+    rows += [part("")] if rows else []
+    rows += _table(session.checks, width, glyphs) if session.checks else [part("Nothing to verify yet.", "$quiet")]
+    for note in session.notes:
+        rows += wrapped(clean(note), width, style="$quiet")
+    if session.report_path:
+        rows += [part(""), part("report   ", "$quiet") + part(clean(session.report_path))]
+    return Body(above=lines(rows))
+
+
+def _table(checks: tuple[Check, ...], width: int, glyphs: Glyphs) -> list[Content]:
+    title_width = min(max(len(check.title) for check in checks) + 2, (width - 2) * 2 // 5)
+    expected_width = min(max([8, *(len(check.expected) for check in checks)]) + 2, (width - 2 - title_width) // 2)
+    measured_width = width - 2 - title_width - expected_width
+    head = cell("expected", expected_width) + cell("measured", measured_width).rstrip()
+    rows = [part(cell("Check", title_width + 2), "bold") + part(head, "$quiet")]
+    for check in checks:
+        rows += _check_rows(check, (title_width, expected_width, measured_width), glyphs)
+    return rows
+
+
+def _check_rows(check: Check, widths: tuple[int, int, int], glyphs: Glyphs) -> list[Content]:
+    glyph = {
+        Outcome.PASS: glyphs.done,
+        Outcome.FAIL: glyphs.failed,
+        Outcome.RUNNING: glyphs.running,
+        Outcome.ABSTAIN: glyphs.unknown,
+    }.get(check.outcome, glyphs.rest)
+    style = OUTCOME_STYLES[check.outcome]
+    title_width, expected_width, measured_width = widths
+    measured = check.measured or {
+        Outcome.PENDING: "not yet",
+        Outcome.RUNNING: "measuring",
+        Outcome.ABSTAIN: "not measured",
+    }.get(check.outcome, "")
+    quiet = "$quiet" if check.outcome is Outcome.PENDING else ""
+    rows = [
+        part(f"{glyph} ", style)
+        + part(cell(check.title, title_width - 2) + "  ", quiet)
+        + part(cell(check.expected, expected_width - 2) + "  ", quiet)
+        + part(cell(clean(measured), measured_width).rstrip(), style if check.outcome is Outcome.FAIL else quiet)
+    ]
+    reason = check.reason or ("may fail without harm" if check.optional and check.outcome is Outcome.FAIL else None)
+    if reason:
+        rows += wrapped(clean(reason), sum(widths) + 2, 4, "$quiet", most=2)
+    return rows

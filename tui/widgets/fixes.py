@@ -1,0 +1,110 @@
+"""Step 3 as text: changes of one variable each, with what each costs, and the difference before it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.widgets.choice_list import Choice
+from tui.widgets.clean_text import clean
+from tui.widgets.step_pane import Body
+from tui.widgets.words import cell, lines, part, wrapped
+
+if TYPE_CHECKING:
+    from textual.content import Content
+
+    from playbooks.session import FixOption, Session
+    from tui.themes.glyphs import Glyphs
+
+_WIDE = 100
+_LABEL = 10
+
+
+def find_fix(session: Session | None, marked: str | None) -> FixOption | None:
+    return next((fix for fix in session.fixes if fix.id == marked), None) if session else None
+
+
+def first_fix(session: Session) -> str | None:
+    """The first that can be applied and was not tried, else the first."""
+    usable = [fix for fix in session.fixes if fix.unavailable is None and fix.outcome == "not tried"]
+    chosen = (usable or list(session.fixes))[:1]
+    return chosen[0].id if chosen else None
+
+
+def diff_with(fix: FixOption, value: str | None) -> tuple[str, ...]:
+    """The difference as it will be with `value` in place of the proposed one."""
+    if value is None or value == fix.new_value:
+        return fix.diff
+    changed = tuple(line.replace(fix.new_value, value) if line.startswith("+") else line for line in fix.diff)
+    return changed if changed != fix.diff else (*fix.diff, f"+ {fix.key}: {value}   (instead of {fix.new_value})")
+
+
+def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
+    """- and + lines coloured; the signs say the same without colour."""
+    rows = []
+    for line in diff:
+        style = {"-": "$error", "+": "$success", "@": "$quiet"}.get(line[:1], "$quiet")
+        rows.append(part(cell("  " + clean(line), width).rstrip(), style))
+    return rows
+
+
+def fixes_body(session: Session, marked: str | None, value: str | None, width: int, glyphs: Glyphs) -> Body:
+    if not session.fixes:
+        words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
+        return Body(above=part(words, "$quiet"))
+    choices = [Choice(None, (_heading(width),))]
+    choices += [Choice(fix.id, _option_rows(fix, width, glyphs)) for fix in session.fixes]
+    fix = find_fix(session, marked)
+    below = [part(""), *fix_detail(fix, value, width)] if fix else []
+    return Body(choices=tuple(choices), marked=marked, below=lines(below))
+
+
+def _columns(width: int) -> tuple[int, int]:
+    """Cells for what it expects, and for price or outcome."""
+    return (max(28, width * 27 // 100), max(28, width * 26 // 100)) if width >= _WIDE else (0, 16)
+
+
+def _heading(width: int) -> Content:
+    expect, price = _columns(width)
+    return part(cell("Fixes, one change each", width - expect - price), "bold") + part(
+        cell("expects", expect) + cell("price" if expect else "risk", price), "$quiet"
+    )
+
+
+def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, ...]:
+    expect, price = _columns(width)
+    title_width = width - 2 - expect - price
+    style = "$quiet" if fix.unavailable else ""
+    row = part(cell(fix.title, title_width - 2) + "  ", style)
+    if expect:
+        row += part(cell(fix.expect[0] if fix.expect else "", expect - 2) + "  ", style)
+    outcome = {"verified": f"{glyphs.done} verified", "did not hold": f"{glyphs.failed} did not hold"}.get(fix.outcome)
+    if outcome:
+        row += part(cell(outcome, price), "$success" if fix.outcome == "verified" else "$error")
+    else:
+        row += part(cell(fix.you_lose or "none" if expect else fix.risk, price).rstrip(), "$quiet")
+    if fix.unavailable:
+        reason = part(cell(f"{glyphs.rest} not possible: {fix.unavailable}", width - 4).rstrip(), "$warning")
+        return (row, part("  ") + reason)
+    return (row,)
+
+
+def fix_detail(fix: FixOption, value: str | None, width: int) -> list[Content]:
+    """The difference and what stands behind it; also what the question before applying shows."""
+    rows = diff_rows(diff_with(fix, value), width) if fix.diff else []
+    rows += [part("")] if rows else []
+    if fix.by_hand:
+        rows += _labelled("by hand", fix.by_hand, width, "$warning")
+    rows += _labelled("why", fix.why, width)
+    for number, expected in enumerate(fix.expect):
+        rows += _labelled("expects" if not number else "", expected, width)
+    rows += _labelled("you lose", fix.you_lose or "nothing", width)
+    rows += _labelled("risk", fix.risk, width)
+    return rows
+
+
+def _labelled(label: str, text: str, width: int, style: str = "") -> list[Content]:
+    if not text:
+        return []
+    folded = wrapped(clean(text), width, _LABEL + 2, style)
+    first = folded[0].plain[_LABEL + 2 :]
+    return [part("  " + cell(label, _LABEL), "$quiet") + part(first, style), *folded[1:]]

@@ -1,0 +1,99 @@
+"""Step 1 as text: what is wrong, before anything is said about why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.themes.palette import layer_style
+from tui.widgets.clean_text import clean
+from tui.widgets.step_pane import Body
+from tui.widgets.words import cell, lines, part, wrapped
+
+if TYPE_CHECKING:
+    from textual.content import Content
+
+    from playbooks.session import Evidence, Session, Symptom
+    from tui.themes.glyphs import Glyphs
+
+KINDS = {
+    "does-not-start": "does not start",
+    "crashes-while-running": "crashes while running",
+    "answers-are-wrong": "answers, but wrongly",
+}
+
+
+def in_words(name: str | None) -> str:
+    """A stage or layer as a person says it."""
+    return (name or "unknown").replace("_", " ")
+
+
+def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
+    if session.symptom is None:
+        return Body(above=lines(_not_yet(session, width)))
+    symptom = session.symptom
+    rows = [
+        part(symptom.model, "bold") + part(f" {KINDS[symptom.kind]}", "$error bold"),
+        part("stage ", "$quiet")
+        + part(in_words(symptom.stage))
+        + part("     layer ", "$quiet")
+        + part(in_words(symptom.layer), layer_style(symptom.layer)),
+        part(""),
+        *wrapped(clean(symptom.headline), width),
+        part(""),
+        *evidence_rows(symptom.evidence, width),
+        *_source_rows(symptom, width, glyphs),
+    ]
+    return Body(above=lines(rows))
+
+
+def evidence_rows(evidence: tuple[Evidence, ...], width: int, title: str = "Evidence") -> list[Content]:
+    """`file:line  text`, the places aligned; each text at most three lines."""
+    if not evidence:
+        return [part(title, "bold"), part("  none was found", "$quiet"), part("")]
+    places = [f"{item.file}:{item.line}" if item.line is not None else item.file for item in evidence]
+    place_width = min(max(len(place) for place in places), max(width // 3, 12))
+    rows = [part(title, "bold")]
+    for place, item in zip(places, evidence, strict=True):
+        folded = wrapped(clean(item.text), width, place_width + 4, most=3)
+        first = folded[0].plain[place_width + 4 :] if folded else ""
+        rows.append(part("  " + cell(place, place_width), "$quiet") + part("  " + first))
+        rows += folded[1:]
+    return [*rows, part("")]
+
+
+def _source_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
+    if not symptom.sources:
+        return []
+    name_width = max(len(name) for name, _ in symptom.sources)
+    rows = [part("Where evidence was looked for", "bold")]
+    for name, missing in symptom.sources:
+        if missing is None:
+            rows.append(
+                part(f"  {glyphs.done} ", "$success") + part(cell(name, name_width)) + part("  found", "$quiet")
+            )
+            continue
+        head = part(f"  {glyphs.rest} ", "$warning") + part(cell(name, name_width))
+        folded = wrapped(f"missing, because {missing}", width, name_width + 6, "$quiet", most=2)
+        rows.append(head + part("  ") + part(folded[0].plain.strip(), "$quiet"))
+        rows += folded[1:]
+    return rows
+
+
+def _not_yet(session: Session, width: int) -> list[Content]:
+    if session.verdict is not None:
+        return [part("No symptom was seen.", "bold"), *wrapped(" ".join(session.notes), width, style="$quiet")]
+    models = ", ".join(launch.name for launch in session.deployment.models)
+    grade = {"cold": "a full start, as in production", "warm": "from a process that has vLLM imported already"}
+    rows = [
+        part("Nothing is wrong so far.", "bold"),
+        *wrapped("The load is watched stage by stage; what breaks will stand here.", width, style="$quiet"),
+        part(""),
+        part("models   ", "$quiet") + part(models),
+        part("load     ", "$quiet") + part(f"{session.grade}: {grade.get(session.grade, 'the arguments only')}"),
+    ]
+    for launch in session.deployment.models:
+        args = "  ".join(f"{name} {value}" for name, value in launch.args.items())
+        folded = wrapped(args or "no arguments given", width, 9, most=3)
+        rows.append(part(cell("args", 9), "$quiet") + part(folded[0].plain.strip()))
+        rows += folded[1:]
+    return rows
