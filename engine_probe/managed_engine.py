@@ -84,9 +84,9 @@ def _run_steps(installation: Installation, progress: Callable[[Progress], None])
         def beat(detail: str, step: Step = step, number: int = number, began: float = began) -> None:
             progress(Progress(number, len(steps), step.title, time.monotonic() - began, detail))
 
-        beat("")
         state = state.with_begun(step.id)
         write_state(installation.folder / "state.json", state)
+        beat("")
         step.run(installation, beat)
         state = state.with_finished(step.id)
         write_state(installation.folder / "state.json", state)
