@@ -33,6 +33,7 @@ _SETTABLE = (
     (re.compile(r"host\.[a-z_]+"), "host.NAME"),
 )
 _WITHIN = re.compile(r"start|\d+(\.\d+)?s")
+_RANGE = re.compile(r"(>=|<=|==|<|>)\s*\d+(\.\d+)*")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
@@ -50,6 +51,9 @@ def problems(playbook: Playbook, file_stem: str, known_ids: Iterable[str]) -> It
     """Everything wrong with `playbook`, in the order of the file."""
     if playbook.playbook != file_stem:
         yield Problem(("playbook",), f"the id {playbook.playbook!r} must equal the file's name {file_stem!r}")
+    for clause in filter(None, playbook.applies_to.vllm.split(",")):
+        if not _RANGE.fullmatch(clause.strip()):
+            yield Problem(("applies_to", "vllm"), f"{clause!r} is no release range such as `>=0.8.5,<0.11`")
     broken = list(_patterns(playbook))
     yield from broken
     if any(problem.at[0] == "symptoms" for problem in broken):

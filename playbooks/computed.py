@@ -178,7 +178,13 @@ def _needed_gib_at_fp8(lookup: Lookup) -> tuple[float, str]:
     return needed_gib / _element_bytes(lookup), "needed_gib, at one byte a value"
 
 
+def _kv_tokens(lookup: Lookup) -> tuple[float, str]:
+    block = _number(lookup, "launch.block_size", unset=16)
+    return int(_number(lookup, "kv.blocks") * block), f"kv.blocks x {block:.0f} tokens (V0's default block)"
+
+
 COMPUTED = (
+    Computed("kv.tokens", "tokens", "tokens that the whole KV cache holds", _known(_kv_tokens)),
     Computed(
         "memory.pool_is_fixed", "", "an argument or variable sets the KV pool; utilization does not", _pool_is_fixed
     ),

@@ -43,7 +43,6 @@ _PARSED = (
     FactInfo("weights.filesystem", "", "file system that holds the checkpoint"),
     FactInfo("kv.available_gib", "GiB", "memory that vLLM found for the KV cache on one worker"),
     FactInfo("kv.blocks", "blocks", "blocks of the KV cache (V0)"),
-    FactInfo("kv.tokens", "tokens", "tokens that the whole KV cache holds"),
     FactInfo("kv.max_concurrency", "", "requests of full length that fit at once"),
     FactInfo("graphs.capture_s", "s", "seconds to capture CUDA graphs"),
     FactInfo("graphs.gib", "GiB", "memory of the CUDA graphs"),

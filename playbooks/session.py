@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from playbooks.progress import Progress
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -171,3 +173,5 @@ class Session:
     """None while the session goes on."""
     report_path: str | None = None
     notes: tuple[str, ...] = ()
+    progress: Progress = field(default_factory=Progress)
+    """What the state machine needs to go on; no screen draws it."""

@@ -1,0 +1,96 @@
+"""A case on disk: events as they come, what each load printed, the deployment before and after, the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine_probe.deployment import deployment_yaml
+from engine_probe.events import Event, Text
+from engine_probe.redact import mask
+from playbooks.report import markdown
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+    from engine_probe.launch import Deployment
+    from playbooks.decisions import Decision
+    from playbooks.session import Session
+
+_MOST_CASES_A_DAY = 9_999
+
+
+@dataclass(frozen=True)
+class CaseFolder:
+    """One case's folder. Only its owner may read it: logs can hold what nobody recognises as a secret."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def record(self, load_number: int, happening: Event | Decision) -> None:
+        """Append one event or decision; a load's text also goes to its own log file."""
+        if isinstance(happening, Text):
+            self._append(f"load-{load_number}.log", mask(happening.line))
+        self._append("events.jsonl", json.dumps(_content(happening), ensure_ascii=False, separators=(",", ":")))
+
+    def keep_deployment(self, deployment: Deployment, moment: str) -> None:
+        """Keep the deployment as `deployment-MOMENT.yaml`."""
+        self._write(f"deployment-{moment}.yaml", mask(_text_of(deployment)))
+
+    def write_report(self, session: Session) -> Path:
+        """Write report.md and return its path."""
+        return self._write("report.md", mask(markdown(session)))
+
+    def _append(self, name: str, line: str) -> None:
+        with (self.path / name).open("a", encoding="utf-8", errors="replace") as stream:
+            stream.write(line + "\n")
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+def new_case(state: Path, today: date) -> CaseFolder:
+    """Make the next folder of today under `state`. Raises OSError when it cannot be written."""
+    cases = state / "cases"
+    cases.mkdir(parents=True, exist_ok=True)
+    taken = [folder.name for folder in cases.glob(f"{today.isoformat()}-*")]
+    number = max((int(name.rpartition("-")[2]) for name in taken if name[-4:].isdigit()), default=0)
+    while number < _MOST_CASES_A_DAY:
+        number += 1
+        folder = cases / f"{today.isoformat()}-{number:04d}"
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue  # another console took this number in between
+        return CaseFolder(folder)
+    raise OSError(f"there are {_MOST_CASES_A_DAY:,} cases of today under {cases}")
+
+
+def _text_of(deployment: Deployment) -> str:
+    if deployment.path is not None and os.access(deployment.path, os.R_OK):
+        return deployment.path.read_text(encoding="utf-8")
+    return deployment_yaml(deployment)
+
+
+def _content(happening: Event | Decision) -> dict[str, Any]:
+    kind = happening.event if isinstance(happening, Event) else f"decision:{type(happening).__name__}"
+    return {"event": kind} | {key: _masked(value) for key, value in dataclasses.asdict(happening).items()}
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {key: _masked(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_masked(item) for item in value]
+    return value

@@ -1,0 +1,112 @@
+"""From a load that failed to its symptom, and to the causes that playbooks know, best first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known
+from playbooks.context import lookup_of
+from playbooks.hypotheses import hypothesis_of
+from playbooks.match import evidence_of, exception_line, layer_of_exception, matched
+from playbooks.session import Cause, Session, Symptom
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from playbooks.context import Context
+    from playbooks.match import Sighting
+    from playbooks.schema import Playbook
+
+_CLEAR = 0.95
+_CLEAR_BUT_NOT_ROOT = 0.7
+_ANOTHER_RELEASE = 0.3
+
+
+def symptom_of(session: Session) -> Symptom:
+    """What is wrong, before anything is said about why."""
+    progress = session.progress
+    failed = next((one.stage for one in session.stages if one.state == "failed"), None)
+    running = next((one.stage for one in session.stages if one.state == "running"), None)
+    kind: Literal["does-not-start", "crashes-while-running"] = (
+        "does-not-start" if progress.ready is None else "crashes-while-running"
+    )
+    reason = progress.failure.reason if progress.failure is not None else "the load ended"
+    headline = exception_line(progress.root) if progress.root is not None else reason
+    evidence = (progress.root_evidence,) if progress.root_evidence is not None else ()
+    layer = layer_of_exception(progress.root) if progress.root is not None else None
+    return Symptom(kind, session.model, failed or running, layer, headline, evidence, _sources(session))
+
+
+def _sources(session: Session) -> tuple[tuple[str, str | None], ...]:
+    def missing(prefix: str, otherwise: str) -> str | None:
+        known = any(name.startswith(prefix) and isinstance(fact, Known) for name, fact in session.facts.items())
+        return None if known else otherwise
+
+    config = session.facts.get("model.max_position_embeddings")
+    reason = "not read" if config is None or isinstance(config, Known) else config.reason
+    return (
+        ("log", None if session.progress.lines else "the load printed nothing"),
+        ("GPUs", missing("gpu.", "no GPU was read in this session")),
+        ("config.json", missing("model.max", reason)),
+        ("launch arguments", None),
+    )
+
+
+def causes_of(session: Session, context: Context) -> tuple[Cause, ...]:
+    """Every playbook that matched, ranked by confidence."""
+    groups = matched(session.progress.sightings)
+    found = [_cause(context.playbook(name), group, session) for name, group in groups.items()]
+    return tuple(sorted(found, key=lambda cause: -cause.confidence))
+
+
+def _cause(playbook: Playbook, group: list[Sighting], session: Session) -> Cause:
+    cause = Cause(
+        id=playbook.playbook,
+        title=playbook.title,
+        summary=" ".join(playbook.summary.split()),
+        family=playbook.family,
+        kind=playbook.kind,
+        layer=playbook.layer,
+        stage=playbook.stage,
+        confidence=_confidence(playbook, group, session),
+        evidence=evidence_of(group),
+    )
+    return with_hypotheses(cause, playbook, session)
+
+
+def with_hypotheses(cause: Cause, playbook: Playbook, session: Session) -> Cause:
+    """The cause with its hypotheses judged by what is known now."""
+    lookup = lookup_of(session, cause)
+    return replace(cause, hypotheses=tuple(hypothesis_of(spec, lookup) for spec in playbook.hypotheses))
+
+
+def _confidence(playbook: Playbook, group: list[Sighting], session: Session) -> float:
+    version = session.facts.get("engine.vllm_version")
+    if isinstance(version, Known) and not release_fits(str(version.value), playbook.applies_to.vllm):
+        return _ANOTHER_RELEASE
+    root = session.progress.root
+    if root is None or any(str(root.get("message", ""))[:200] in one.evidence.text for one in group):
+        return _CLEAR
+    return _CLEAR_BUT_NOT_ROOT
+
+
+def release_fits(version: str, wanted: str) -> bool:
+    """Whether a release such as `0.8.5.post1` is in a range such as `>=0.2.7,<0.11`. Empty: every release is."""
+    parts = _release(version)
+    for clause in filter(None, (one.strip() for one in wanted.split(","))):
+        found = re.fullmatch(r"(>=|<=|==|<|>)\s*([\d.]+)", clause)
+        if found is None:
+            continue
+        limit = _release(found[2])
+        order = (parts > limit) - (parts < limit)
+        if order not in {">=": (0, 1), "<=": (0, -1), "==": (0,), "<": (-1,), ">": (1,)}[found[1]]:
+            return False
+    return True
+
+
+def _release(text: str) -> tuple[int, ...]:
+    numbers = re.match(r"[\d.]+", text)
+    parts = [int(part) for part in numbers[0].split(".") if part] if numbers else []
+    return (*parts, 0, 0, 0)[:3]

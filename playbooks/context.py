@@ -1,0 +1,81 @@
+"""What does not change during a session: the playbooks and the wordings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known
+from engine_probe.logs.stages import read_wordings
+from playbooks.facts import lookup_for
+from playbooks.load import load_library
+from playbooks.match import read_wrappers
+from playbooks.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment, Launch
+    from engine_probe.logs.stages import Wordings
+    from playbooks.conditions import Lookup
+    from playbooks.load import Loaded
+    from playbooks.match import Wrappers
+    from playbooks.schema import Playbook
+    from playbooks.session import Cause
+
+
+@dataclass(frozen=True)
+class Context:
+    """Handed to every step of the state machine."""
+
+    library: tuple[Loaded, ...]
+    wordings: Wordings
+    wrappers: Wrappers
+
+    def playbook(self, name: str) -> Playbook:
+        """The playbook of that id, which some cause came from."""
+        return next(one.spec for one in self.library if one.id == name)
+
+
+def read_context(folders: Sequence[Path] = ()) -> Context:
+    """The console's own playbooks and those in `folders`. Raises InputError."""
+    return Context(load_library(folders), read_wordings(), read_wrappers())
+
+
+def new_session(
+    case: str, deployment: Deployment, grade: str, verify_grade: str, facts: Mapping[str, Fact] | None = None
+) -> Session:
+    """A session that has not begun. `facts` is what is known before any load."""
+    model = deployment.models[0].name
+    return Session(case, deployment, model, grade, verify_grade, facts=dict(facts or {}))
+
+
+def launch_named(deployment: Deployment, name: str) -> Launch:
+    """The launch of that name, which the session knows to be there."""
+    return next(launch for launch in deployment.models if launch.name == name)
+
+
+def lookup_of(session: Session, cause: Cause | None = None) -> Lookup:
+    """A look-up for the session's model, with the facts that `cause` captured."""
+    facts = dict(session.facts)
+    if cause is not None:
+        facts |= captured_of(session, cause.id)
+    return lookup_for(launch_named(session.deployment, session.model), facts)
+
+
+def captured_of(session: Session, playbook: str) -> dict[str, Fact]:
+    """What the symptoms of `playbook` captured, with the line it came from."""
+    found: dict[str, Fact] = {}
+    for one in session.progress.sightings:
+        if one.playbook == playbook:
+            place = one.evidence.file if one.evidence.line is None else f"{one.evidence.file}:{one.evidence.line}"
+            for name, value in one.facts.items():
+                found.setdefault(name, Known(value, "parsed", place))
+    return found
+
+
+def with_progress(session: Session, **changes: object) -> Session:
+    """The session with some of its progress changed."""
+    return replace(session, progress=replace(session.progress, **changes))  # type: ignore[arg-type]

@@ -1,0 +1,90 @@
+"""What a session wants done, and what came of it. The state machine only says so; the driver does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Deployment, Launch
+    from engine_probe.requests import Request
+
+
+@dataclass(frozen=True)
+class Load:
+    """Load `launch` with `grade` (dry, warm, cold)."""
+
+    launch: Launch
+    grade: str
+
+
+@dataclass(frozen=True)
+class SendRequest:
+    """Send to a model that is ready."""
+
+    model: str
+    request: Request
+
+
+@dataclass(frozen=True)
+class StopLoad:
+    """End a load. With a `reason` its end counts as a failure."""
+
+    model: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class WriteRevision:
+    """Set one key of one launch in the deployment's file."""
+
+    before: Deployment
+    launch: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class UndoRevision:
+    """Put the deployment's file back as it was before the last WriteRevision."""
+
+    before: Deployment
+
+
+@dataclass(frozen=True)
+class WriteReport:
+    """Write the case's report."""
+
+
+Effect = Load | SendRequest | StopLoad | WriteRevision | UndoRevision | WriteReport
+
+
+@dataclass(frozen=True)
+class RevisionWritten:
+    """The file has the change; `deployment` is what it says now. `number` 0: there is no file, only the value."""
+
+    number: int
+    deployment: Deployment
+
+
+@dataclass(frozen=True)
+class RevisionUndone:
+    """The file is as it was."""
+
+    deployment: Deployment
+
+
+@dataclass(frozen=True)
+class ReportWritten:
+    path: str
+
+
+@dataclass(frozen=True)
+class EffectFailed:
+    """An effect could not be done; `text` is the error for a person."""
+
+    effect: Effect
+    text: str
+
+
+Done = RevisionWritten | RevisionUndone | ReportWritten | EffectFailed

@@ -1,0 +1,158 @@
+"""From causes to fixes: values filled in, the difference shown, greyed with the reason where one cannot be applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine_probe.deployment import change, diff
+from engine_probe.errors import InputError
+from engine_probe.facts import Known, Unknown
+from playbooks.check import placeholders
+from playbooks.conditions import evaluate, parse, show
+from playbooks.context import launch_named, lookup_of
+from playbooks.patterns import to_value
+from playbooks.session import FixOption, Verdict
+
+if TYPE_CHECKING:
+    from playbooks.conditions import Lookup
+    from playbooks.context import Context
+    from playbooks.schema import Fix, Scalar
+    from playbooks.session import Cause, Session
+
+_ORDER = {
+    Verdict.CONFIRMED: 0,
+    Verdict.INCONCLUSIVE: 1,
+    Verdict.UNTESTED: 1,
+    Verdict.RUNNING: 1,
+    Verdict.REFUTED: 2,
+}
+
+
+def fixes_of(session: Session, context: Context) -> tuple[FixOption, ...]:
+    """Every fix of every cause, best first: confirmed hypotheses before untested ones, then as the playbook lists them.
+
+    What a fix has already come to (`outcome`) is kept.
+    """
+    outcomes = {(fix.id, fix.new_value): fix.outcome for fix in session.fixes}
+    found: list[FixOption] = []
+    for cause in session.causes:
+        specs = context.playbook(cause.id).fixes
+        options = [(rank_of(spec.id, cause), option_of(spec, cause, session)) for spec in specs]
+        found += [option for _, option in sorted(options, key=lambda pair: pair[0])]
+    return tuple(replace(one, outcome=outcomes.get((one.id, one.new_value), "not tried")) for one in found)
+
+
+def rank_of(fix: str, cause: Cause) -> int:
+    """0 when a hypothesis that leads to `fix` is confirmed, 2 when all are refuted."""
+    return min((_ORDER[one.verdict] for one in cause.hypotheses if fix in one.fixes), default=1)
+
+
+def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
+    """One fix, ready to be applied or greyed."""
+    lookup = lookup_of(session, cause)
+    if spec.steps:
+        return _steps_option(spec)
+    ((key, template),) = spec.set.items()
+    missing = _missing_value(spec, template, lookup)
+    value = fill(str(template), lookup)
+    option = FixOption(
+        id=spec.id,
+        launch=session.model,
+        key=key,
+        old_value=old_value(session, key),
+        new_value=value,
+        title=_title(session, key, value),
+        diff=(),
+        why=" ".join(fill(spec.why, lookup, readable=True).split()),
+        expect=tuple(spec.expect),
+        you_lose=" ".join(fill(spec.you_lose, lookup, readable=True).split()),
+        risk=spec.risk,
+        unavailable=_refuted(spec.id, cause) or _not_applicable(spec, lookup) or missing,
+        by_hand=fill(spec.by_hand, lookup, readable=True) if spec.by_hand else None,
+    )
+    return option if option.unavailable or option.by_hand else with_value(option, session, value)
+
+
+def with_value(option: FixOption, session: Session, value: str) -> FixOption:
+    """The fix with `value` and its difference; greyed when the deployment cannot take it."""
+    try:
+        after = change(session.deployment, session.model, option.key, to_value(value))
+    except InputError as error:
+        return replace(option, new_value=value, unavailable=str(error))
+    title = _title(session, option.key, value)
+    return replace(option, new_value=value, title=title, diff=tuple(diff(session.deployment, after)))
+
+
+def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
+    """`text` with its placeholders filled in; one that is unknown stays as `?`. `readable` writes 1,408 for 1408."""
+    for name in placeholders(text):
+        answer = lookup(name)
+        written = show if readable else str
+        value = written(answer.value) if isinstance(answer, Known) else "?"
+        text = text.replace("{" + name + "}", value)
+    return text
+
+
+def old_value(session: Session, key: str) -> str | None:
+    """What the launch has under `key` now, None when it is not set."""
+    launch = launch_named(session.deployment, session.model)
+    group, _, name = key.partition(".")
+    value: object = None
+    if group == "args":
+        value = launch.args.get(name)
+    elif group == "env":
+        value = launch.env.get(name)
+    elif group == "lora":
+        value = launch.lora.get(name)
+    elif group == "gpus":
+        value = launch.gpus
+    return None if value is None else str(value)
+
+
+def _title(session: Session, key: str, value: str) -> str:
+    old = old_value(session, key)
+    name = key.partition(".")[2] or key
+    before = "it is not set now" if old is None else f"instead of {show(to_value(old))}"
+    return f"{name} of {session.model}: {show(to_value(value))} ({before})"
+
+
+def _steps_option(spec: Fix) -> FixOption:
+    return FixOption(
+        id=spec.id,
+        launch=None,
+        key="steps",
+        old_value=None,
+        new_value="",
+        title=f"{spec.id}: {len(spec.steps)} steps",
+        diff=(),
+        why=spec.why,
+        expect=tuple(spec.expect),
+        you_lose=spec.you_lose,
+        risk=spec.risk,
+        unavailable="a fix in several steps cannot be applied here yet",
+    )
+
+
+def _refuted(fix: str, cause: Cause) -> str | None:
+    leading = [one for one in cause.hypotheses if fix in one.fixes]
+    if leading and all(one.verdict is Verdict.REFUTED for one in leading):
+        return f"refuted: {leading[0].claim} ({'; '.join(leading[0].because)})"
+    return None
+
+
+def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
+    for text in spec.only_if:
+        result = evaluate(parse(text), lookup)
+        if not result.holds:
+            return f"it would do nothing here: {result.sentence}"
+    return None
+
+
+def _missing_value(spec: Fix, template: Scalar, lookup: Lookup) -> str | None:
+    for name in (*spec.needs, *placeholders(str(template)), *placeholders(spec.by_hand or "")):
+        answer = lookup(name)
+        if not isinstance(answer, Known):
+            reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"
+            return f"{name} is unknown: {reason}"
+    return None

@@ -1,0 +1,57 @@
+"""Judges hypotheses: confirmed when all that must hold does, refuted when anything that must not does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from playbooks import experiments
+from playbooks.conditions import evaluate, parse
+from playbooks.session import Hypothesis, Verdict
+
+if TYPE_CHECKING:
+    from playbooks.conditions import Lookup, Result
+    from playbooks.schema import Experiment, HypothesisSpec
+
+
+def hypothesis_of(spec: HypothesisSpec, lookup: Lookup) -> Hypothesis:
+    """The hypothesis as far as it can be judged without loading anything.
+
+    What only reads facts gets its verdict at once. What needs a load is at most refuted by what is known already.
+    """
+    hypothesis = Hypothesis(
+        spec.id, spec.claim, in_words(spec.experiment), spec.experiment.cost, fixes=tuple(spec.fixes)
+    )
+    if spec.experiment.run is None:
+        return judge(hypothesis, spec, lookup)
+    refuting = _holding(spec.experiment.refute, lookup)
+    if refuting:
+        return replace(hypothesis, verdict=Verdict.REFUTED, because=tuple(one.sentence for one in refuting))
+    return hypothesis
+
+
+def judge(hypothesis: Hypothesis, spec: HypothesisSpec, lookup: Lookup) -> Hypothesis:
+    """The verdict from the facts that there are now."""
+    experiment = spec.experiment
+    refuting = _holding(experiment.refute, lookup)
+    if refuting:
+        return replace(hypothesis, verdict=Verdict.REFUTED, because=tuple(one.sentence for one in refuting))
+    confirming = [evaluate(parse(text), lookup) for text in experiment.confirm]
+    because = tuple(one.sentence for one in confirming)
+    if confirming and all(one.holds for one in confirming):
+        return replace(hypothesis, verdict=Verdict.CONFIRMED, because=because)
+    return replace(hypothesis, verdict=Verdict.INCONCLUSIVE, because=because)
+
+
+def in_words(experiment: Experiment) -> str:
+    """The experiment as a person reads it."""
+    if experiment.run is None:
+        return "read: " + ", ".join(experiment.ask)
+    change = ", ".join(f"{key} {value}" for key, value in experiment.with_.items())
+    meaning = experiments.named(experiment.run).meaning
+    return f"{meaning}: {change}" if change else meaning
+
+
+def _holding(texts: list[str], lookup: Lookup) -> list[Result]:
+    results = (evaluate(parse(text), lookup) for text in texts)
+    return [result for result in results if result.holds]

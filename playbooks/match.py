@@ -1,0 +1,128 @@
+"""Finds in messages and exception chains what playbooks know. A cover message is never a cause."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from engine_probe.logs.records import layer_of_frames
+from engine_probe.strict_yaml import decode_file
+from playbooks.session import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from engine_probe.facts import Value
+    from playbooks.load import Loaded
+
+_LONGEST_EVIDENCE = 2_000
+
+
+class _Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    log: str
+    samples: list[str]
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    wrappers: list[_Wrapper]
+
+
+@dataclass(frozen=True)
+class Wrappers:
+    """Cover messages such as `Engine core initialization failed. See root cause above.`"""
+
+    patterns: tuple[re.Pattern[str], ...]
+
+    def covers(self, message: str) -> bool:
+        """Whether `message` only says that something else went wrong."""
+        return any(pattern.search(message) for pattern in self.patterns)
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A playbook's wording seen once. `is_other` names a playbook that an `unless` line speaks against."""
+
+    playbook: str
+    facts: Mapping[str, Value]
+    evidence: Evidence
+    is_other: bool = False
+
+
+def read_wrappers(path: Path | None = None) -> Wrappers:
+    """The cover messages of `path` (the package's own by default). Raises InputError when a sample does not match."""
+    path = path or Path(__file__).parent / "data" / "wrappers.yaml"
+    content, lines = decode_file(path, _File)
+    for number, wrapper in enumerate(content.wrappers):
+        for index, sample in enumerate(wrapper.samples):
+            if not re.search(wrapper.log, sample):
+                raise lines.error("this sample does not match", ("wrappers", number, "samples", index))
+    return Wrappers(tuple(re.compile(wrapper.log) for wrapper in content.wrappers))
+
+
+def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> list[Sighting]:
+    """What every playbook sees in one message."""
+    found: list[Sighting] = []
+    for playbook in library:
+        if any(pattern.search(message) for pattern in playbook.unless):
+            found.append(Sighting(playbook.id, {}, evidence, is_other=True))
+            continue
+        for wording in playbook.wordings:
+            facts = wording.captured(message)
+            if facts is not None:
+                found.append(Sighting(playbook.id, facts, evidence))
+                break
+    return found
+
+
+def matched(seen: Iterable[Sighting]) -> dict[str, list[Sighting]]:
+    """Sightings by playbook, without those that an `unless` line speaks against, in the order first seen."""
+    ruled_out = {one.playbook for one in seen if one.is_other}
+    groups: dict[str, list[Sighting]] = {}
+    for one in seen:
+        if one.playbook not in ruled_out:
+            groups.setdefault(one.playbook, []).append(one)
+    return groups
+
+
+def evidence_of(group: Sequence[Sighting]) -> tuple[Evidence, ...]:
+    """Each text once, and with its line number where one sighting has it."""
+    by_text: dict[str, Evidence] = {}
+    for one in group:
+        key = _core(one.evidence.text)
+        known = by_text.get(key)
+        if known is None or (known.line is None and one.evidence.line is not None):
+            by_text[key] = one.evidence
+    return tuple(by_text.values())
+
+
+def make_evidence(file: str, line: int | None, text: str) -> Evidence:
+    """Evidence with a text of bounded length."""
+    return Evidence(file, line, text if len(text) <= _LONGEST_EVIDENCE else text[:_LONGEST_EVIDENCE] + " …")
+
+
+def exception_line(exception: Mapping[str, Any]) -> str:
+    """`ValueError: the message`, as a traceback ends."""
+    kind, message = str(exception.get("type", "")), str(exception.get("message", ""))
+    short = kind.rsplit(".", 1)[-1]
+    return f"{short}: {message}" if message else short
+
+
+def root_exception(chain: Sequence[Mapping[str, Any]], wrappers: Wrappers) -> Mapping[str, Any] | None:
+    """The innermost exception of a chain that is no cover message."""
+    return next((one for one in chain if not wrappers.covers(exception_line(one))), None)
+
+
+def layer_of_exception(exception: Mapping[str, Any]) -> str | None:
+    """The layer that raised it; None when its frames do not tell."""
+    frames = exception.get("frames") or []
+    layer = layer_of_frames(frames) if frames else "unknown"
+    return None if layer == "unknown" else layer
+
+
+def _core(text: str) -> str:
+    """What is the same when a message is printed with and without its prefix and exception type."""
+    return re.sub(r"^.*?\b\w+(?:Error|Exception): ", "", text)[:300]

@@ -1,0 +1,176 @@
+"""Takes in what a load reports: facts, stages, sightings of playbooks, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from engine_probe.events import (
+    STAGES,
+    ConfigBuilt,
+    Ended,
+    Event,
+    Failed,
+    LogRecord,
+    MemorySample,
+    Ready,
+    StageEntered,
+    StageLeft,
+    Text,
+    Warmed,
+)
+from engine_probe.facts import Known
+from engine_probe.logs.records import read_line
+from playbooks.context import with_progress
+from playbooks.match import exception_line, make_evidence, root_exception, sightings
+from playbooks.patterns import compile_pattern
+from playbooks.session import Session, StageTime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.facts import Fact, Source, Value
+    from playbooks.context import Context
+
+_GIB = 2**30
+_RELEASE_FACTS = frozenset({"engine.vllm_version"})
+
+
+def load_begins(session: Session, model: str, context: Context) -> Session:
+    """Forget what the last load printed, so that no old number stands for a new one."""
+    stale = context.wordings.fact_names() - _RELEASE_FACTS
+    facts = {name: fact for name, fact in session.facts.items() if name not in stale}
+    stages = tuple(StageTime(stage, "not reached") for stage in STAGES)
+    session = replace(session, facts=facts, stages=stages)
+    return with_progress(
+        session,
+        loading=model,
+        open=(*session.progress.open, model),
+        load_number=session.progress.load_number + 1,
+        lines=0,
+        failure=None,
+        ready=None,
+        config_built=False,
+        root=None,
+        root_evidence=None,
+        log_checks=(),
+    )
+
+
+def log_file(session: Session) -> str:
+    """The name under which the case keeps what the load under way prints."""
+    return f"load-{session.progress.load_number}.log"
+
+
+def observe(session: Session, event: Event, context: Context) -> Session:  # noqa: PLR0911 - one a kind
+    """The session with `event` taken in. Decides nothing."""
+    if isinstance(event, Warmed) and event.vllm_version:
+        return _with_facts(session, {"engine.vllm_version": event.vllm_version}, "measured", "the engine")
+    if event.model != session.progress.loading and not isinstance(event, (Ended, Failed)):
+        return session
+    if isinstance(event, Text):
+        session = with_progress(session, lines=session.progress.lines + 1)
+        # A record carries the same words and better: the text only gives its line number.
+        return _observe_message(session, read_line(event.line).message, session.progress.lines, context)
+    if isinstance(event, LogRecord):
+        return _observe_record(session, event, context)
+    if isinstance(event, (StageEntered, StageLeft)):
+        return _observe_stage(session, event)
+    if isinstance(event, MemorySample):
+        return _observe_memory(session, event)
+    return _observe_outcome(session, event, context)
+
+
+def _observe_message(session: Session, message: str, line: int | None, context: Context) -> Session:
+    where = log_file(session)
+    place = where if line is None else f"{where}:{line}"
+    numbers = context.wordings.facts_in(message)
+    if numbers:
+        session = _with_facts(session, numbers, "parsed", place)
+    progress = session.progress
+    if progress.phase == "observing":
+        seen = sightings(context.library, message, make_evidence(where, line, message))
+        session = with_progress(session, sightings=(*progress.sightings, *seen)) if seen else session
+    if progress.phase == "verifying":
+        session = _observe_log_checks(session, message, context)
+    return session
+
+
+def _observe_log_checks(session: Session, message: str, context: Context) -> Session:
+    for cause in session.causes:
+        if any(session.applied_fix == fix for one in cause.hypotheses for fix in one.fixes):
+            for check in context.playbook(cause.id).verify:
+                seen = session.progress.log_checks
+                if check.log is None or check.id in seen or not compile_pattern(check.log).search(message):
+                    continue
+                found = compile_pattern(check.log).search(message)
+                named = found.groupdict() if found is not None else {}
+                values = {name: text for name, text in named.items() if text is not None}
+                session = _with_facts(session, dict(values), "parsed", log_file(session))
+                session = with_progress(session, log_checks=(*seen, check.id))
+    return session
+
+
+def _observe_record(session: Session, record: LogRecord, context: Context) -> Session:
+    session = _observe_message(session, record.message, None, context)
+    return _observe_chain(session, record.exception, context) if record.exception else session
+
+
+def _observe_chain(session: Session, chain: list[dict[str, object]], context: Context) -> Session:
+    """An exception chain, innermost first: what playbooks see in it, and the root if none was known."""
+    for exception in chain:
+        session = _observe_message(session, exception_line(exception), None, context)
+    root = root_exception(chain, context.wrappers)
+    if root is not None and session.progress.root is None:
+        evidence = make_evidence(log_file(session), None, exception_line(root))
+        session = with_progress(session, root=root, root_evidence=evidence)
+    return session
+
+
+def _observe_stage(session: Session, event: StageEntered | StageLeft) -> Session:
+    state: Literal["running", "done", "failed"] = "running"
+    seconds: float | None = None
+    if isinstance(event, StageLeft):
+        state, seconds = ("done" if event.completed else "failed"), event.seconds
+    stages = tuple(
+        StageTime(one.stage, state, seconds if seconds is not None else one.seconds)
+        if one.stage == event.stage
+        else one
+        for one in session.stages
+    )
+    return replace(session, stages=stages)
+
+
+def _observe_memory(session: Session, sample: MemorySample) -> Session:
+    sizes = {"host.available_gib": sample.host_available_bytes, "host.total_gib": sample.host_total_bytes}
+    values: dict[str, Value] = {name: round(size / _GIB, 2) for name, size in sizes.items() if size is not None}
+    return _with_facts(session, values, "measured", "this host, during the load")
+
+
+def _observe_outcome(session: Session, event: Event, context: Context) -> Session:
+    progress = session.progress
+    model = event.model or ""
+    if isinstance(event, Ready):
+        up = progress.up if model in progress.up else (*progress.up, model)
+        session = with_progress(session, ready=event, up=up)
+        if event.max_model_len is not None:
+            session = _with_facts(session, {"engine.max_model_len": event.max_model_len}, "measured", "/v1/models")
+        return session
+    if isinstance(event, ConfigBuilt):
+        return with_progress(session, config_built=True)
+    if isinstance(event, Failed):
+        session = _observe_chain(session, event.exceptions, context)
+        return with_progress(session, failure=event)
+    if isinstance(event, Ended):
+        gone = {model}
+        return with_progress(
+            session,
+            open=tuple(name for name in progress.open if name not in gone),
+            up=tuple(name for name in progress.up if name not in gone),
+        )
+    return session
+
+
+def _with_facts(session: Session, values: Mapping[str, Value], source: Source, origin: str) -> Session:
+    new: dict[str, Fact] = {name: Known(value, source, origin) for name, value in values.items()}
+    return replace(session, facts={**session.facts, **new})

@@ -1,0 +1,59 @@
+"""What a session needs to go on, and no screen shows: loads under way, what was seen of them, what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.events import Failed, Ready
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment
+    from playbooks.match import Sighting
+    from playbooks.session import Evidence
+
+Phase = Literal[
+    "not begun",
+    "observing",
+    "deciding",
+    "experimenting",
+    "writing",
+    "verifying",
+    "undoing",
+    "finishing",
+    "done",
+]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`open` are loads that have begun and not ended; `queue` those to load next, one after the other."""
+
+    phase: Phase = "not begun"
+    open: tuple[str, ...] = ()
+    up: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    loading: str | None = None
+    load_number: int = 0
+    lines: int = 0
+    """Text lines of the load under way, so that evidence has a line number."""
+    sightings: tuple[Sighting, ...] = ()
+    root: Mapping[str, Any] | None = None
+    """The first exception that was no cover message."""
+    root_evidence: Evidence | None = None
+    failure: Failed | None = None
+    ready: Ready | None = None
+    config_built: bool = False
+    stopping: bool = False
+    log_checks: tuple[str, ...] = ()
+    """Ids of the verification's log checks whose line was seen."""
+    requests: tuple[str, ...] = ()
+    """Ids of the checks that still want a request; the first is under way."""
+    experiment: tuple[str, str] | None = None
+    before: Deployment | None = None
+    """The deployment before the applied fix."""
+    facts_before: Mapping[str, Fact] = field(default_factory=dict)
+    then_done: bool = False
+    """The report follows once the way back is gone."""

@@ -1,0 +1,212 @@
+"""Drives a session: does what the state machine wants done, and feeds back what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from engine_probe.deployment import change
+from engine_probe.errors import InputError
+from engine_probe.events import Event, Trouble
+from engine_probe.revisions import Revision, undo_revision, write_revision
+from playbooks.decisions import ApplyFix, Begin, Decision, Finish
+from playbooks.diagnose import allowed, step
+from playbooks.effects import (
+    EffectFailed,
+    Load,
+    ReportWritten,
+    RevisionUndone,
+    RevisionWritten,
+    SendRequest,
+    StopLoad,
+    UndoRevision,
+    WriteRevision,
+)
+from playbooks.patterns import to_value
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Launch
+    from engine_probe.requests import Request
+    from playbooks.case import CaseFolder
+    from playbooks.context import Context
+    from playbooks.effects import Done, Effect
+    from playbooks.session import FixOption, Session
+
+OnChange = Callable[["Session", Event | None], None]
+
+
+class ProbeLike(Protocol):
+    """What a driver needs of a probe; `engine_probe.supervisor.Probe` is one."""
+
+    async def load(self, launch: Launch, grade: str) -> None: ...
+    async def request(self, model: str, request: Request) -> None: ...
+    async def stop(self, model: str, reason: str | None = None) -> None: ...
+    def events(self) -> AsyncIterator[Event]: ...
+
+
+class Policy(Protocol):
+    """Decides by itself. None: nothing to decide now."""
+
+    def decide(self, session: Session) -> Decision | None: ...
+
+
+@dataclass
+class Unattended:
+    """Begin, apply the fixes by priority until one holds, finish.
+
+    `fix` names the only one to try, `playbook` the only cause to mend; `dry_run` stops before applying; `confirm`
+    is asked before each.
+    """
+
+    fix: str | None = None
+    playbook: str | None = None
+    dry_run: bool = False
+    confirm: Callable[[FixOption], bool] = field(default=lambda _fix: True)
+
+    def decide(self, session: Session) -> Decision | None:
+        if session.progress.phase == "not begun":
+            return Begin()
+        if session.progress.phase != "deciding":
+            return None
+        if session.verdict is not None or self.dry_run:
+            return Finish()
+        fix = self.next_fix(session)
+        return ApplyFix(fix.id) if fix is not None and self.confirm(fix) else Finish()
+
+    def next_fix(self, session: Session) -> FixOption | None:
+        """The fix that would be applied now."""
+        usable = (one for one in session.fixes if allowed(session, ApplyFix(one.id)) and one.outcome == "not tried")
+        return next((one for one in usable if self.fix in (None, one.id) and self._is_meant(one, session)), None)
+
+    def _is_meant(self, option: FixOption, session: Session) -> bool:
+        causes = [cause.id for cause in session.causes if any(option.id in one.fixes for one in cause.hypotheses)]
+        return self.playbook is None or self.playbook in causes
+
+
+@dataclass
+class _Files:
+    """The file side of a session."""
+
+    case: CaseFolder | None
+    revision: Revision | None = None
+
+    def perform(self, effect: Effect, session: Session) -> Done:
+        try:
+            if isinstance(effect, WriteRevision):
+                return self._write(effect)
+            if isinstance(effect, UndoRevision):
+                return self._undo(effect)
+            return self._report(session)
+        except (InputError, OSError) as error:
+            return EffectFailed(effect, str(error))
+
+    def _write(self, effect: WriteRevision) -> Done:
+        value = to_value(effect.value)
+        path = effect.before.path
+        if path is None:
+            return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
+        self.revision = write_revision(path, effect.before, effect.launch, effect.key, value)
+        return RevisionWritten(self.revision.number, self.revision.after)
+
+    def _undo(self, effect: UndoRevision) -> Done:
+        if self.revision is not None and effect.before.path is not None:
+            before = undo_revision(effect.before.path, self.revision)
+            self.revision = None
+            return RevisionUndone(before)
+        return RevisionUndone(effect.before)
+
+    def _report(self, session: Session) -> Done:
+        if self.case is None:
+            return ReportWritten("")
+        self.case.keep_deployment(session.deployment, "after")
+        return ReportWritten(str(self.case.write_report(session)))
+
+
+async def drive(
+    session: Session,
+    probe: ProbeLike,
+    decisions: asyncio.Queue[Decision] | Policy,
+    on_change: OnChange,
+    *,
+    context: Context,
+    case: CaseFolder | None = None,
+) -> Session:
+    """Run `session` until its report is written. `on_change` gets every new session, and the event if one made it.
+
+    Cancelling it leaves the ending of loads to the probe's own way out; a change under verification is undone.
+    """
+    driver = _Driver(session, probe, on_change, context, case)
+    if case is not None:
+        case.keep_deployment(session.deployment, "before")
+    return await driver.run(decisions)
+
+
+class _Driver:
+    def __init__(
+        self, session: Session, probe: ProbeLike, on_change: OnChange, context: Context, case: CaseFolder | None
+    ) -> None:
+        self.session = session
+        self._probe = probe
+        self._on_change = on_change
+        self._context = context
+        self._case = case
+        self._files = _Files(case)
+        self._inbox: asyncio.Queue[Event | Decision] = asyncio.Queue()
+
+    async def run(self, decisions: asyncio.Queue[Decision] | Policy) -> Session:
+        policy = None if isinstance(decisions, asyncio.Queue) else decisions
+        tasks = [asyncio.create_task(self._read_events())]
+        if isinstance(decisions, asyncio.Queue):
+            tasks.append(asyncio.create_task(self._read_decisions(decisions)))
+        try:
+            while self.session.progress.phase != "done":
+                decision = policy.decide(self.session) if policy is not None else None
+                await self._take(decision if decision is not None else await self._inbox.get())
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._leave_no_unverified_change()
+        return self.session
+
+    async def _take(self, happening: Event | Decision) -> None:
+        waiting: deque[Event | Decision | Done] = deque([happening])
+        while waiting:
+            one = waiting.popleft()
+            self.session, effects = step(self.session, one, self._context)
+            if self._case is not None and isinstance(one, (Event, Decision)):
+                self._case.record(self.session.progress.load_number, one)
+            for effect in effects:
+                done = await self._perform(effect)
+                if done is not None:
+                    waiting.append(done)
+            self._on_change(self.session, one if isinstance(one, Event) else None)
+
+    async def _perform(self, effect: Effect) -> Done | None:
+        if isinstance(effect, Load):
+            await self._probe.load(effect.launch, effect.grade)
+        elif isinstance(effect, SendRequest):
+            await self._probe.request(effect.model, effect.request)
+        elif isinstance(effect, StopLoad):
+            await self._probe.stop(effect.model, effect.reason)
+        else:
+            return self._files.perform(effect, self.session)
+        return None
+
+    async def _read_events(self) -> None:
+        async for event in self._probe.events():
+            await self._inbox.put(event)
+        await self._inbox.put(Trouble(text="the probe has ended", fatal=True))
+
+    async def _read_decisions(self, decisions: asyncio.Queue[Decision]) -> None:
+        while True:
+            await self._inbox.put(await decisions.get())
+
+    def _leave_no_unverified_change(self) -> None:
+        """Interrupted in the middle of a verification: the file goes back to what it was."""
+        before = self.session.progress.before
+        if self.session.progress.phase in ("writing", "verifying", "undoing") and before is not None:
+            self._files.perform(UndoRevision(before), self.session)

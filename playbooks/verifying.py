@@ -1,0 +1,168 @@
+"""The verification of a fix: what was promised beside what was measured, check by check."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known
+from engine_probe.requests import Request
+from playbooks import requests
+from playbooks.conditions import evaluate, parse
+from playbooks.context import lookup_of
+from playbooks.facts import lookup_for
+from playbooks.session import Check, Outcome
+
+if TYPE_CHECKING:
+    from engine_probe.events import RequestAnswered
+    from playbooks.conditions import Lookup, Result
+    from playbooks.context import Context
+    from playbooks.schema import Check as CheckSpec
+    from playbooks.schema import Playbook
+    from playbooks.session import Cause, FixOption, Session
+
+LOADS = "loads"
+_EXPECT = "expect-"
+_START_TIMEOUT_S = 60.0
+
+
+def cause_of_fix(session: Session, fix: str) -> Cause:
+    """The cause whose playbook has the fix."""
+    return next(cause for cause in session.causes if any(fix in one.fixes for one in cause.hypotheses))
+
+
+def checks_of(playbook: Playbook, fix: FixOption, length: int) -> tuple[Check, ...]:
+    """All checks, none done: the load, what the fix promised, then the playbook's, in order."""
+    found = [Check(LOADS, "the model loads", "ready to serve")]
+    found += [Check(one.id, _words(one.id), _expected(one, length), optional=one.optional) for one in _logs(playbook)]
+    found += [Check(f"{_EXPECT}{n}", "what the fix promised", text) for n, text in enumerate(fix.expect, 1)]
+    found += [Check(one.id, _words(one.id), _expected(one, length), optional=one.optional) for one in _asked(playbook)]
+    return tuple(found)
+
+
+def judge_load(session: Session, context: Context) -> tuple[Check, ...]:
+    """The checks that a finished load decides: it is there, the log says so, the promise holds."""
+    assert session.applied_fix is not None
+    cause = cause_of_fix(session, session.applied_fix)
+    specs = {one.id: one for one in context.playbook(cause.id).verify}
+    lookup, before = lookup_of(session, cause), _before(session)
+    return tuple(_judge_at_start(check, specs.get(check.id), session, lookup, before) for check in session.checks)
+
+
+def _judge_at_start(
+    check: Check, spec: CheckSpec | None, session: Session, lookup: Lookup, before: Lookup | None
+) -> Check:
+    if check.id == LOADS:
+        ready = session.progress.ready
+        seconds = 0.0 if ready is None else ready.seconds
+        return replace(check, measured=f"ready in {seconds:.1f} s ({session.verify_grade})", outcome=Outcome.PASS)
+    if check.id.startswith(_EXPECT):
+        return _from_results(check, [evaluate(parse(check.expected), lookup, before)])
+    if spec is None or spec.log is None:
+        return check
+    if check.id not in session.progress.log_checks:
+        return replace(check, outcome=Outcome.FAIL, measured="the line did not come")
+    results = [evaluate(parse(text), lookup, before) for text in spec.then]
+    return _from_results(check, results) if results else replace(check, outcome=Outcome.PASS, measured="the line came")
+
+
+def request_for(session: Session, check_id: str, context: Context) -> Request:
+    """What to send for one check."""
+    assert session.applied_fix is not None
+    playbook = context.playbook(cause_of_fix(session, session.applied_fix).id)
+    spec = next(one for one in playbook.verify if one.id == check_id)
+    timeout_s = _START_TIMEOUT_S if spec.within == "start" else float(spec.within.removesuffix("s"))
+    if spec.http is not None:
+        return Request(id=check_id, path=spec.http.removeprefix("GET "), timeout_s=timeout_s)
+    assert spec.request is not None
+    ready = session.progress.ready
+    served = ready.served_models[0] if ready is not None and ready.served_models else session.model
+    return requests.build(requests.named(spec.request), check_id, served, length_of(session), timeout_s)
+
+
+def judge_answer(session: Session, answer: RequestAnswered, context: Context) -> Check:
+    """The check that `answer` decides."""
+    assert session.applied_fix is not None
+    cause = cause_of_fix(session, session.applied_fix)
+    spec = next(one for one in context.playbook(cause.id).verify if one.id == answer.id)
+    check = next(one for one in session.checks if one.id == answer.id)
+    if spec.request is not None:
+        named = requests.named(spec.request)
+        judged = named.judge(answer, length_of(session))
+        outcome = {True: Outcome.PASS, False: Outcome.FAIL, None: Outcome.ABSTAIN}[judged.passed]
+        check = replace(check, expected=judged.expected, measured=judged.measured, outcome=outcome)
+    else:
+        text = f"status {answer.status}" if answer.status is not None else f"no answer: {answer.error}"
+        passed = answer.status == spec.status
+        check = replace(check, measured=text, outcome=Outcome.PASS if passed else Outcome.FAIL)
+    if check.outcome is not Outcome.PASS or not spec.then:
+        return check
+    results = [evaluate(parse(text), lookup_of(session, cause), _before(session)) for text in spec.then]
+    return _from_results(check, results)
+
+
+def wants_request(playbook: Playbook) -> tuple[str, ...]:
+    """Ids of the checks that send something, in order."""
+    return tuple(one.id for one in _asked(playbook))
+
+
+def length_of(session: Session) -> int:
+    """The length that the engine serves; 0 when nothing has said it."""
+    fact = session.facts.get("engine.max_model_len")
+    return fact.value if isinstance(fact, Known) and isinstance(fact.value, int) else 0
+
+
+def failed(checks: tuple[Check, ...]) -> Check | None:
+    """The first check that keeps the fix from being verified."""
+    return next((one for one in checks if one.outcome is Outcome.FAIL and not one.optional), None)
+
+
+def undecided(checks: tuple[Check, ...]) -> Check | None:
+    """The first check that must be answered and could not be."""
+    return next((one for one in checks if one.outcome is Outcome.ABSTAIN and not one.optional), None)
+
+
+def not_reached(checks: tuple[Check, ...], why: str) -> tuple[Check, ...]:
+    """The checks with those that never came to be decided marked so."""
+    open_outcomes = (Outcome.PENDING, Outcome.RUNNING)
+    return tuple(
+        replace(one, outcome=Outcome.ABSTAIN, reason=why) if one.outcome in open_outcomes else one for one in checks
+    )
+
+
+def _from_results(check: Check, results: list[Result]) -> Check:
+    measured = "; ".join(one.text for one in results)
+    if any(one.holds is False for one in results):
+        return replace(check, measured=measured, outcome=Outcome.FAIL)
+    unknown = next((one for one in results if one.holds is None), None)
+    if unknown is not None:
+        return replace(check, measured=measured, outcome=Outcome.ABSTAIN, reason=unknown.reason)
+    return replace(check, measured=measured, outcome=Outcome.PASS)
+
+
+def _before(session: Session) -> Lookup | None:
+    deployment = session.progress.before
+    if deployment is None:
+        return None
+    launch = next(one for one in deployment.models if one.name == session.model)
+    return lookup_for(launch, session.progress.facts_before)
+
+
+def _logs(playbook: Playbook) -> list[CheckSpec]:
+    return [one for one in playbook.verify if one.log is not None]
+
+
+def _asked(playbook: Playbook) -> list[CheckSpec]:
+    return [one for one in playbook.verify if one.log is None]
+
+
+def _words(check_id: str) -> str:
+    return check_id.replace("-", " ")
+
+
+def _expected(spec: CheckSpec, length: int) -> str:
+    if spec.http is not None:
+        return f"{spec.http}: status {spec.status}"
+    if spec.request is not None:
+        return requests.named(spec.request).expected(length)
+    return "; ".join(spec.then) or "the line comes"

@@ -1,0 +1,105 @@
+"""`vllm-console replay`: diagnose, fix and verify a deployment by one playbook, unattended."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine_probe.deployment import read_deployment
+from engine_probe.events import Event, encode
+from engine_probe.strict_yaml import InputError, nearest_word
+from playbooks.context import read_context
+from playbooks.load import Loaded, find
+from playbooks.replay import Unattended
+from playbooks.report import chosen_fix, one_fix_lines
+from tui.commands.replay_run import engine_for, run_session
+from tui.commands.replay_text import SessionPrinter, exit_code, result_object
+from tui.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playbooks.session import FixOption, Session
+
+
+@click.command()
+@click.argument("playbook")
+@click.option("--deployment", "file", metavar="FILE", required=True, help="The deployment file to mend.")
+@click.option("--fix", metavar="ID", help="Try this fix only; else those of the playbook, best first.")
+@click.option("--dry-run", is_flag=True, help="Stop before applying: show the difference.")
+@click.option("--yes", is_flag=True, help="Apply without asking.")
+@click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
+@click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
+@click.option("--json", "as_json", is_flag=True, help="One event a line, and last a `result`.")
+def replay(
+    playbook: str,
+    file: str,
+    fix: str | None,
+    dry_run: bool,
+    yes: bool,
+    cold: bool,
+    engine_name: str | None,
+    as_json: bool,
+) -> int:
+    """Load FILE for real, find the cause, apply the fixes of PLAYBOOK one by one, and verify by load and requests.
+
+    \b
+    A fix that does not hold is taken back before the next is tried. Exit codes: 0 verified or nothing wrong,
+    1 not verified, 2 wrong input, 3 a failure that no playbook explains, 4 the engine cannot be run.
+    """
+    context = read_context()
+    chosen = find(context.library, playbook)
+    _check_fix(chosen, fix)
+    deployment = read_deployment(Path(file))
+    engine = engine_for(engine_name, deployment)
+    output = Output(as_json)
+    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, output))
+    printer = SessionPrinter(output)
+    on_change = _stream if as_json else printer.on_change
+    session = asyncio.run(run_session(deployment, engine, "cold" if cold else "warm", policy, on_change, context))
+    _tell_end(session, policy, printer, output)
+    return exit_code(session)
+
+
+def _check_fix(playbook: Loaded, fix: str | None) -> None:
+    ids = tuple(one.id for one in playbook.spec.fixes)
+    if fix is not None and fix not in ids:
+        raise InputError(f"{playbook.id} has no fix {fix!r}", allowed=ids, nearest=nearest_word(fix, ids))
+
+
+def _confirm(yes: bool, output: Output) -> Callable[[FixOption], bool]:
+    """What to ask before a fix: nothing with --yes, the person at a terminal, else the answer is no."""
+
+    def ask(option: FixOption) -> bool:
+        if yes:
+            return True
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return False
+        for line in one_fix_lines(option):
+            output.text(line)
+        return click.confirm("Apply it?", err=True)
+
+    return ask
+
+
+def _stream(_session: Session, event: Event | None) -> None:
+    if event is not None:
+        click.echo(encode(event))
+
+
+def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, output: Output) -> None:
+    output.result({"time": time.time(), **result_object(session)})
+    proposed = chosen_fix(session) if session.verdict == "stopped" else None
+    if proposed is not None:
+        output.text("\n3 Fix (proposed, not applied)", "bold")
+        output.text(f"  {proposed.id}")
+        for line in one_fix_lines(proposed):
+            output.text(line)
+        if not policy.dry_run:
+            output.note("nothing was changed: say --yes to apply it")
+    printer.end(session)

@@ -1,0 +1,132 @@
+"""Tells a session on stdout while it goes on: the four steps in plain text, or one JSON object a line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engine_probe.events import Ended, Event, Preflight, Ready, StageLeft, Trouble, Warmed
+from playbooks.report import cause_lines, check_line, one_fix_lines, symptom_lines
+from playbooks.session import Outcome
+
+if TYPE_CHECKING:
+    from playbooks.session import Session
+    from tui.output import Output
+
+_VERDICT_STYLES = {"verified": "bold green", "healthy": "bold green"}
+_CHECK_STYLES = {Outcome.PASS: "green", Outcome.FAIL: "bold red", Outcome.ABSTAIN: "yellow"}
+_OPEN = (Outcome.PENDING, Outcome.RUNNING)
+
+
+@dataclass
+class SessionPrinter:
+    """`on_change` is what a driver calls. Prints each thing once, when it is first known."""
+
+    output: Output
+    _running: str | None = None
+    _symptom_is_told: bool = False
+    _applied: str | None = None
+    _notes: int = 0
+    _told_checks: set[str] = field(default_factory=set)
+
+    def on_change(self, session: Session, event: Event | None) -> None:
+        """Print what is new in `session`."""
+        self._tell_progress(session)
+        if event is not None:
+            self._tell_event(event)
+        self._tell_symptom(session)
+        self._tell_fix(session)
+        self._tell_checks(session)
+        for note in session.notes[self._notes :]:
+            self.output.text(f"  note: {note}")
+        self._notes = len(session.notes)
+
+    def end(self, session: Session) -> None:
+        """The verdict and where the report is."""
+        if session.report_path:
+            self.output.text(f"report: {session.report_path}")
+        word = session.verdict or "not finished"
+        self.output.text(word, _VERDICT_STYLES.get(word, "bold red"))
+
+    def _tell_progress(self, session: Session) -> None:
+        if session.running is not None and session.running != self._running:
+            self.output.text(f"-- {session.running}")
+        self._running = session.running
+
+    def _tell_event(self, event: Event) -> None:
+        if isinstance(event, Warmed):
+            self.output.text(
+                f"   engine warm in {event.seconds:.1f} s, vLLM {event.vllm_version or 'of unknown release'}"
+            )
+        elif isinstance(event, StageLeft):
+            ending = "" if event.completed else ", failed"
+            self.output.text(f"   {event.stage:<16} {event.seconds:6.2f} s{ending}")
+        elif isinstance(event, Ready):
+            self.output.text(f"   ready after {event.seconds:.1f} s, serves {event.max_model_len or '?'} tokens")
+        elif isinstance(event, Preflight):
+            for holder in event.holders:
+                self.output.text(f"   GPU {holder['gpu_index']} is held by pid {holder['pid']} ({holder['name']})")
+        elif isinstance(event, Ended) and event.left_behind:
+            self.output.text(f"   left behind: {', '.join(event.left_behind)}")
+        elif isinstance(event, Trouble):
+            self.output.note(event.text)
+
+    def _tell_symptom(self, session: Session) -> None:
+        if session.symptom is None or self._symptom_is_told:
+            return
+        self._symptom_is_told = True
+        self.output.text("\n1 Symptom", "bold")
+        for line in symptom_lines(session):
+            self.output.text(f"  {line}")
+        self.output.text("\n2 Hypotheses", "bold")
+        for cause in session.causes:
+            for line in cause_lines(cause):
+                self.output.text(f"  {line}")
+        if not session.causes:
+            self.output.text("  no playbook explains this failure")
+
+    def _tell_fix(self, session: Session) -> None:
+        if session.applied_fix == self._applied:
+            return
+        self._applied = session.applied_fix
+        fix = next((one for one in session.fixes if one.id == session.applied_fix), None)
+        if fix is None:
+            return
+        self._told_checks = set()
+        self.output.text("\n3 Fix", "bold")
+        self.output.text(f"  {fix.id}")
+        for line in one_fix_lines(fix):
+            self.output.text(line)
+        self.output.text("\n4 Verify", "bold")
+
+    def _tell_checks(self, session: Session) -> None:
+        for check in session.checks:
+            if check.outcome in _OPEN or check.id in self._told_checks:
+                continue
+            self._told_checks.add(check.id)
+            self.output.text(f"  {check_line(check)}", _CHECK_STYLES[check.outcome])
+
+
+def result_object(session: Session) -> dict[str, Any]:
+    """The last line of `replay --json`: what the session came to."""
+    return {
+        "event": "result",
+        "model": session.model,
+        "verdict": session.verdict,
+        "symptom": session.symptom.kind if session.symptom else None,
+        "causes": [{"id": cause.id, "confidence": cause.confidence} for cause in session.causes],
+        "fix": session.applied_fix,
+        "checks": [
+            {"id": one.id, "expected": one.expected, "measured": one.measured, "outcome": one.outcome.value}
+            for one in session.checks
+        ],
+        "case": session.case,
+        "report": session.report_path,
+    }
+
+
+def exit_code(session: Session) -> int:
+    """The contract's exit code for a session that has ended."""
+    if session.verdict in ("verified", "healthy"):
+        return 0
+    return {"unexplained": 3, "cannot run": 4}.get(session.verdict or "", 1)
