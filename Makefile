@@ -4,8 +4,8 @@ ARGS ?=
 PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
-# pip is quiet and asks nothing; its indexes, caches and certificates are those that it is configured with.
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# pip prints errors only and asks nothing; its indexes, caches and certificates are those that it is configured with.
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -151,7 +151,8 @@ def _check_import(installation: Installation, beat: Callable[[str], None]) -> No
         raise EngineError(f"the engine was installed but vLLM cannot be imported: {why}. See {installation.log}")
 
 
-def _prove(installation: Installation, _beat: Callable[[str], None]) -> None:
+def _prove(installation: Installation, beat: Callable[[str], None]) -> None:
+    beat("half a minute on a CPU")
     if installation.proof is not None:
         installation.proof(installation.engine())
 

@@ -97,6 +97,7 @@ def _described(one: Engine, *, chosen: bool) -> dict[str, object]:
 
 def _install(output: Output) -> Engine:
     from engine_probe import managed_engine
+    from tui.commands.engine_proof import prove_engine
     from tui.commands.progress import ProgressPrinter
 
     printer = ProgressPrinter()
@@ -107,7 +108,7 @@ def _install(output: Output) -> Engine:
             printer(progress)
 
     try:
-        return managed_engine.install(show)
+        return managed_engine.install(show, proof=prove_engine)
     finally:
         printer.close()
 
