@@ -1,0 +1,185 @@
+"""Applies one change to a deployment file as a new revision, and takes it back. Both are atomic.
+
+FILE becomes the new content; the old content is kept beside it as FILE.rN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe.arg_values import canonical_name
+from engine_probe.changes import Change, change, diff, gpus_of, new_order, target_of
+from engine_probe.deployment import deployment_text, digest_of, placed_arg, placed_path, read_bytes
+from engine_probe.errors import InputError
+from engine_probe.strict_yaml import text_of_bytes
+from engine_probe.yaml_edit import rendered, reordered, set_key
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Deployment
+
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One applied change. `kept` is the file with the content before it."""
+
+    number: int
+    path: Path
+    kept: Path
+    launch: str | None
+    key: str
+    diff: tuple[str, ...]
+    before: Deployment
+    after: Deployment
+
+
+def write_revision(
+    path: Path,
+    deployment_before: Deployment,
+    launch: str | None,
+    key: str,
+    value: Change,
+    engine_flags: frozenset[str] = frozenset(),
+) -> Revision:
+    """Changes one key in the file and keeps the old content. Errors: InputError, and then nothing was written."""
+    content = _unchanged(path, deployment_before.digest)
+    after = _placed(change(deployment_before, launch, key, value), path.parent)
+    if after == deployment_before:
+        raise InputError(f"{key} is that already: nothing to change", file=str(path))
+    text = text_of_bytes(content, str(path))
+    new_text = _edited(text, deployment_before, launch, key, value)
+    new_content = (_BOM if content.startswith(_BOM) else b"") + new_text.encode("utf-8")
+    after = replace(after, path=deployment_before.path, digest=digest_of(new_content))
+    _check(new_text, after, path, engine_flags, key)
+    try:
+        number, kept = _keep(path, content)
+        try:
+            _unchanged(path, deployment_before.digest)
+            _write(path.resolve(), new_content)
+        except (OSError, InputError):
+            kept.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    return Revision(number, path, kept, launch, key, diff(deployment_before, after), deployment_before, after)
+
+
+def undo_revision(path: Path, revision: Revision) -> Deployment:
+    """Puts the content before the revision back and removes the kept file. Errors: InputError, nothing written."""
+    _unchanged(path, revision.after.digest)
+    content = read_bytes(revision.kept)
+    if digest_of(content) != revision.before.digest:
+        raise InputError("was changed since it was kept; the way back is not safe", file=str(revision.kept))
+    try:
+        _write(path.resolve(), content)
+        revision.kept.unlink()
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    return revision.before
+
+
+def _placed(deployment: Deployment, folder: Path) -> Deployment:
+    """Paths as a new reading of the file will make them; those that are absolute stay."""
+    models = tuple(
+        replace(
+            model,
+            args={name: placed_arg(name, value, folder) for name, value in model.args.items()},
+            lora={name: placed_path(adapter, folder) for name, adapter in model.lora.items()},
+        )
+        for model in deployment.models
+    )
+    return replace(deployment, models=models)
+
+
+def _unchanged(path: Path, digest: str | None) -> bytes:
+    content = read_bytes(path)
+    if digest != digest_of(content):
+        raise InputError("has changed on disk since it was read; read it again. Nothing was written", file=str(path))
+    return content
+
+
+def _edited(text: str, before: Deployment, launch: str | None, key: str, value: Change) -> str:
+    target = target_of(before, launch, key)
+    names = [model.name for model in before.models]
+    if target.kind == "order":
+        return reordered(text, ("models",), [names.index(name) for name in new_order(before, value)])
+    at = ("models", names.index(target.launch or ""))
+    if target.kind == "gpus":
+        gpus = gpus_of(value)
+        return set_key(text, at, "gpus", None if gpus is None else rendered(gpus))
+    if target.kind == "args":
+        return _edited_arg(text, before, at, target.name, target.launch or "", value)
+    written = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return set_key(text, (*at, target.kind), target.name, None if written is None else rendered(written))
+
+
+def _edited_arg(text: str, before: Deployment, at: tuple[str, int], name: str, launch: str, value: Change) -> str:
+    """The file may use another form of the flag, `max_model_len` or `no-enforce-eager`: then that line changes."""
+    wanted = canonical_name(name)[0]
+    after = change(before, launch, f"args.{name}", value).launch(launch)
+    new = after.args.get(wanted) if after else None
+    positive = set_key(
+        text,
+        (*at, "args"),
+        wanted,
+        None if new is None else rendered(new),
+        lambda k: canonical_name(k) == (wanted, False),
+    )
+    negated_removed = set_key(text, (*at, "args"), wanted, None, lambda k: canonical_name(k) == (wanted, True))
+    if negated_removed == text:
+        return positive
+    if isinstance(new, bool):
+        return set_key(text, (*at, "args"), wanted, rendered(not new), lambda k: canonical_name(k) == (wanted, True))
+    return negated_removed
+
+
+def _check(new_text: str, after: Deployment, path: Path, engine_flags: frozenset[str], key: str) -> None:
+    """The new text must mean exactly the change: anchors, merges and odd forms could make it mean more or less."""
+    found = deployment_text(new_text, after.path or path, engine_flags)
+    if found != replace(after, path=found.path):
+        raise InputError(
+            f"{key} cannot be changed here alone: the value is shared or written in another form", file=str(path)
+        )
+
+
+def _keep(path: Path, content: bytes) -> tuple[int, Path]:
+    target = path.resolve()
+    pattern = re.compile(re.escape(target.name) + r"\.r(\d+)")
+    taken = [int(match[1]) for one in target.parent.iterdir() if (match := pattern.fullmatch(one.name))]
+    number = max(taken, default=0) + 1
+    kept = target.with_name(f"{target.name}.r{number}")
+    _write(kept, content, like=target)
+    return number, kept
+
+
+def _write(target: Path, content: bytes, like: Path | None = None) -> None:
+    """Content, then name: a reader sees the old file or the new one. Mode and owner are those of the old."""
+    status = (like or target).stat()
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):
+                os.chown(temporary, status.st_uid, status.st_gid)
+        temporary.chmod(stat.S_IMODE(status.st_mode))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
