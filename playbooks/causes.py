@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.facts import Known
+from engine_probe.facts import Known, Unknown
 from playbooks.context import lookup_of
 from playbooks.hypotheses import hypothesis_of
 from playbooks.match import evidence_of, exception_line, layer_of_exception, matched
@@ -40,16 +40,14 @@ def symptom_of(session: Session) -> Symptom:
 
 
 def _sources(session: Session) -> tuple[tuple[str, str | None], ...]:
-    def missing(prefix: str, otherwise: str) -> str | None:
-        known = any(name.startswith(prefix) and isinstance(fact, Known) for name, fact in session.facts.items())
-        return None if known else otherwise
+    def missing(name: str) -> str | None:
+        fact = session.facts.get(name, Unknown("it was not looked for"))
+        return fact.reason if isinstance(fact, Unknown) else None
 
-    config = session.facts.get("model.max_position_embeddings")
-    reason = "not read" if config is None or isinstance(config, Known) else config.reason
     return (
         ("log", None if session.progress.lines else "the load printed nothing"),
-        ("GPUs", missing("gpu.", "no GPU was read in this session")),
-        ("config.json", missing("model.max", reason)),
+        ("GPUs", missing("gpu.total_gib")),
+        ("config.json", missing("model.plain_attention")),
         ("launch arguments", None),
     )
 

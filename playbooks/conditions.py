@@ -135,14 +135,14 @@ def _evaluate_state(condition: Condition, answer: Answer, before: Lookup | None)
         return Result(condition.text, None, condition.text, f"{condition.fact} is unknown: {answer.reason}")
     if state in ("set", "unset"):
         is_unset = isinstance(answer, Unset)
-        value = "not set" if isinstance(answer, Unset) else show(answer.value)
-        return Result(condition.text, is_unset == (state == "unset"), f"{condition.text} ({value})")
+        value = "" if isinstance(answer, Unset) else f" ({show(answer.value)})"
+        return Result(condition.text, is_unset == (state == "unset"), condition.text + value)
     if state == "unchanged":
         return _evaluate_unchanged(condition, answer, before)
     if isinstance(answer, Unset) or not isinstance(answer.value, bool):
         shown = "not set" if isinstance(answer, Unset) else f"{show(answer.value)}, neither true nor false"
         return Result(condition.text, None, condition.text, f"{condition.fact} is {shown}")
-    return Result(condition.text, answer.value == (state == "true"), f"{condition.text} ({show(answer.value)})")
+    return Result(condition.text, answer.value == (state == "true"), condition.text)
 
 
 def _evaluate_unchanged(condition: Condition, answer: Known | Unset, before: Lookup | None) -> Result:

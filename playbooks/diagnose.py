@@ -36,6 +36,8 @@ Answer = tuple[Session, tuple["Effect", ...]]
 
 def step(session: Session, happening: Event | Decision | Done, context: Context) -> Answer:
     """The session after `happening`, and what is to be done about it."""
+    if isinstance(happening, Ready) and (served := served_by_another(session, happening)) is not None:
+        return session, (StopLoad(session.progress.loading or session.model, reason=served),)
     if isinstance(happening, Event):
         return _on_event(observe(session, happening, context), happening, context)
     if isinstance(happening, (RevisionWritten, RevisionUndone, ReportWritten, EffectFailed)):
@@ -78,6 +80,18 @@ def _on_decision(session: Session, decision: Decision, context: Context) -> Answ
         return _finish(session)
     stopping = with_progress(session, stopping=True)
     return replace(stopping, running="stopping"), _stop_all(stopping)
+
+
+def served_by_another(session: Session, ready: Ready) -> str | None:
+    """A reason when the server that answered on the load's port serves another model; None when it is ours."""
+    if ready.model != session.progress.loading or not ready.served_models:
+        return None
+    launch = launch_named(session.deployment, ready.model or session.model)
+    given = launch.args.get("served-model-name", launch.model)
+    names = given if isinstance(given, tuple) else (str(given),)
+    if any(name in ready.served_models for name in names):
+        return None
+    return f"another server answers on port {ready.port}: it serves {ready.served_models[0]}"
 
 
 def load_next(session: Session, context: Context) -> Answer:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from playbooks.schema import Fix, Scalar
     from playbooks.session import Cause, Session
 
+# What vLLM takes when the key is not set, as it printed it on this start.
+_IN_FORCE = {"args.max-model-len": "engine.max_model_len", "args.dtype": "engine.dtype"}
 _ORDER = {
     Verdict.CONFIRMED: 0,
     Verdict.INCONCLUSIVE: 1,
@@ -113,8 +115,12 @@ def old_value(session: Session, key: str) -> str | None:
 def _title(session: Session, key: str, value: str) -> str:
     old = old_value(session, key)
     name = key.partition(".")[2] or key
-    before = "it is not set now" if old is None else f"instead of {show(to_value(old))}"
-    return f"{name} of {session.model}: {show(to_value(value))} ({before})"
+    if old is not None:
+        before = f"instead of {show(to_value(old))}"
+    else:
+        now = session.facts.get(_IN_FORCE.get(key, ""))
+        before = f"instead of {show(now.value)}, not set before" if isinstance(now, Known) else "not set before"
+    return f"{name} of {session.model}: {show(to_value(value))}, {before}"
 
 
 def _steps_option(spec: Fix) -> FixOption:

@@ -31,12 +31,12 @@ class SessionPrinter:
 
     def on_change(self, session: Session, event: Event | None) -> None:
         """Print what is new in `session`."""
-        self._tell_progress(session)
         if event is not None:
             self._tell_event(event)
         self._tell_symptom(session)
         self._tell_fix(session)
         self._tell_checks(session)
+        self._tell_progress(session)
         for note in session.notes[self._notes :]:
             self.output.text(f"  note: {note}")
         self._notes = len(session.notes)

@@ -1,0 +1,121 @@
+"""`vllm-console playbooks`: list and show what the console knows, check files, start a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from engine_probe.locations import find_locations, writable
+from engine_probe.strict_yaml import InputError
+from playbooks.facts import register
+from playbooks.load import Loaded, find, library_folder, load_files, load_library, playbook_files
+from playbooks.template import new_playbook
+from tui.output import Output
+
+
+@click.group()
+def playbooks() -> None:
+    """List, show and check the playbooks: one file a root cause."""
+
+
+@playbooks.command(name="list")
+@click.option("--json", "as_json", is_flag=True, help="One object a playbook.")
+def list_(as_json: bool) -> int:
+    """All playbooks, yours (in the settings folder) after those that come with the console."""
+    output = Output(as_json)
+    library = load_library(_own_folders())
+    for one in library:
+        spec = one.spec
+        output.result({"id": one.id, "family": spec.family, "kind": spec.kind, "layer": spec.layer} | _rest(one))
+    output.table(
+        ("PLAYBOOK", "FAMILY", "KIND", "STAGE", "TITLE"),
+        [(one.id, one.spec.family, one.spec.kind, one.spec.stage, one.spec.title) for one in library],
+    )
+    return 0
+
+
+def _rest(one: Loaded) -> dict[str, object]:
+    spec = one.spec
+    return {"stage": spec.stage, "symptom": spec.symptom, "title": spec.title, "file": str(one.path)}
+
+
+@playbooks.command()
+@click.argument("name", metavar="ID")
+def show(name: str) -> int:
+    """One playbook: what it knows, and its file."""
+    one = find(load_library(_own_folders()), name)
+    output = Output()
+    output.text(f"{one.id}: {one.spec.title}", "bold")
+    output.text(" ".join(one.spec.summary.split()))
+    output.text("\nHypotheses", "bold")
+    for claim in one.spec.hypotheses:
+        output.text(f"  {claim.claim} (cost: {claim.experiment.cost})")
+    output.text("\nFixes", "bold")
+    for fix in one.spec.fixes:
+        change = ", ".join(f"{key} = {value}" for key, value in fix.set.items()) or f"{len(fix.steps)} steps"
+        output.text(f"  {fix.id}: {change} (risk: {fix.risk})")
+    output.text(f"\n{one.path}")
+    return 0
+
+
+@playbooks.command()
+@click.argument("files", nargs=-1, metavar="[FILE…]")
+@click.option("--json", "as_json", is_flag=True, help="One object a file.")
+def check(files: tuple[str, ...], as_json: bool) -> int:
+    """Check playbook files strictly, all of them when none is named. Exit code 2 when something is wrong."""
+    output = Output(as_json)
+    library = [path for folder in _folders() for path in playbook_files(folder)]
+    paths = [Path(file) for file in files] or library
+    wrong = [error for path in paths if (error := _check_one(path, output)) is not None]
+    if wrong:
+        first, *rest = wrong
+        first.more = (*first.more, *rest)
+        raise first
+    if not files:
+        load_files(paths)  # ids that are there twice
+    return 0
+
+
+def _check_one(path: Path, output: Output) -> InputError | None:
+    try:
+        load_files([path])
+    except InputError as error:
+        output.result({"file": str(path), "fine": False, "error": str(error)})
+        return error
+    output.result({"file": str(path), "fine": True, "error": None})
+    output.text(f"{path}: fine")
+    return None
+
+
+@playbooks.command()
+@click.argument("name", metavar="ID")
+@click.option("--family", default="configuration", show_default=True, help="The folder that it goes to.")
+def new(name: str, family: str) -> int:
+    """Write a commented playbook to fill in, into your own folder."""
+    folder = writable(_own_folder() / family)
+    path = folder / f"{name}.yaml"
+    if path.exists():
+        raise InputError("is there already", file=str(path))
+    path.write_text(new_playbook(name, family), encoding="utf-8")
+    Output().text(str(path))
+    return 0
+
+
+@playbooks.command()
+def facts() -> int:
+    """Every fact that a playbook may name."""
+    Output().table(("FACT", "UNIT", "MEANING"), [(one.name, one.unit, one.meaning) for one in register()])
+    return 0
+
+
+def _own_folder() -> Path:
+    return find_locations().config / "playbooks"
+
+
+def _own_folders() -> tuple[Path, ...]:
+    return (_own_folder(),) if _own_folder().is_dir() else ()
+
+
+def _folders() -> tuple[Path, ...]:
+    return (library_folder(), *_own_folders())
