@@ -15,6 +15,7 @@ from engine_probe import events as ev
 from engine_probe.facts import Known, Unknown
 from engine_probe.launch import Deployment, Launch
 from playbooks import decisions as decide
+from playbooks.progress import Progress
 from playbooks.session import (
     Cause,
     Check,
@@ -176,12 +177,18 @@ CHECKS = (
     Check("gpu", "GPU memory after", "≤ before", None, Outcome.ABSTAIN, reason="this host has no GPU", optional=True),
 )
 
+RUNS = Progress("observing", open=("tiny",))
+DECIDING = Progress("deciding")
 FRESH = Session(case="2026-11-29-0007", deployment=LAB, model="tiny", grade="cold", verify_grade="cold")
 LOADING = replace(
-    FRESH, running="cold load of tiny: the model's weights are read", stages=stages(8.9, 0.3, 6.1, 8.2, 0.6)
+    FRESH,
+    progress=RUNS,
+    running="cold load of tiny: the model's weights are read",
+    stages=stages(8.9, 0.3, 6.1, 8.2, 0.6),
 )
 FAILED = replace(
     FRESH,
+    progress=DECIDING,
     step=Step.HYPOTHESES,
     stages=stages(8.9, 0.3, 6.1, 8.2, 0.6, 0.2, state="failed"),
     symptom=SYMPTOM,
@@ -209,6 +216,7 @@ TESTED = replace(
 )
 VERIFYING = replace(
     TESTED,
+    progress=Progress("verifying", open=("tiny",)),
     step=Step.VERIFY,
     running="verifying on a cold load: one request of 1,408 tokens",
     stages=stages(8.7, 0.3, 6.0, 8.1, 0.6, 0.2, 1.1, 4.0),
@@ -218,6 +226,7 @@ VERIFYING = replace(
 )
 VERIFIED = replace(
     VERIFYING,
+    progress=DECIDING,
     running=None,
     verdict="verified",
     stages=stages(8.7, 0.3, 6.0, 8.1, 0.6, 0.2, 1.1, 24.0, state="done"),
@@ -340,11 +349,11 @@ def whole_case(session: Session, decision: decide.Decision) -> Sequence[Session]
     if isinstance(decision, decide.RunExperiment):
         return (TESTED,)
     if isinstance(decision, decide.ApplyFix):
-        return (VERIFYING, replace(VERIFIED, verdict=None, report_path=None))
+        return (VERIFYING, replace(VERIFIED, report_path=None))
     if isinstance(decision, decide.Undo):
         return (replace(TESTED, revision=2),)
     if isinstance(decision, decide.Stop):
-        return (replace(session, running=None),)
+        return (replace(session, running=None, progress=DECIDING),)
     return ()
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding
 
+from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
+from playbooks.diagnose import allowed
 from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
 
 if TYPE_CHECKING:
@@ -38,10 +40,9 @@ class Moment:
     def reached(self) -> Step:
         return self.session.step if self.session else Step.SYMPTOM
 
-    @property
-    def waits(self) -> bool:
-        """The session waits for a decision."""
-        return self.session is not None and self.session.running is None and not self.over
+    def allows(self, decision: Decision) -> bool:
+        """Whether the case would take `decision` now."""
+        return self.session is not None and not self.over and allowed(self.session, decision)
 
 
 @dataclass(frozen=True)
@@ -64,30 +65,28 @@ def _can_go_on(moment: Moment) -> bool:
 
 def _can_test(moment: Moment) -> bool:
     chosen = moment.hypothesis
-    open_verdict = chosen is not None and chosen.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
-    return moment.waits and moment.shown is Step.HYPOTHESES and open_verdict
+    if chosen is None or moment.shown is not Step.HYPOTHESES:
+        return False
+    is_open = chosen.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
+    return is_open and moment.allows(RunExperiment("", chosen.id))
 
 
 def _can_apply(moment: Moment) -> bool:
-    fix, session = moment.fix, moment.session
-    usable = fix is not None and fix.unavailable is None and fix.by_hand is None
-    return moment.waits and moment.shown is Step.FIX and usable and session is not None and session.applied_fix is None
-
-
-def _can_undo(moment: Moment) -> bool:
-    return moment.waits and moment.session is not None and moment.session.applied_fix is not None
+    return moment.shown is Step.FIX and moment.fix is not None and moment.allows(ApplyFix(moment.fix.id))
 
 
 def _can_keep(moment: Moment) -> bool:
-    return moment.waits and moment.shown is Step.VERIFY and moment.session is not None and bool(moment.session.checks)
+    is_verified = moment.session is not None and moment.session.applied_fix is not None
+    return moment.shown is Step.VERIFY and is_verified and moment.allows(Finish())
+
+
+def _can_finish(moment: Moment) -> bool:
+    has_something = moment.session is not None and moment.session.progress.phase != "not begun"
+    return has_something and moment.allows(Finish()) and not _can_keep(moment)
 
 
 def _has_report(moment: Moment) -> bool:
-    return moment.session is not None and moment.session.report_path is not None
-
-
-def _runs(moment: Moment) -> bool:
-    return moment.session is not None and moment.session.running is not None and not moment.over
+    return moment.session is not None and bool(moment.session.report_path)
 
 
 def _can_advance(moment: Moment) -> bool:
@@ -110,9 +109,12 @@ ACTIONS: tuple[Action, ...] = (
            _can_keep),
     Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD, _can_advance),
     Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_apply),
-    Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD, _can_undo),
+    Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
+           lambda m: m.allows(Undo())),
+    Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD, _can_finish),
     Action("report", "r", "r", "report", "Read the report of this case", _WIZARD, _has_report),
-    Action("stop", "x", "x", "stop load", "End what runs now; the case stays open", _WIZARD, _runs),
+    Action("stop", "x", "x", "stop load", "End what runs now; the case stays open", _WIZARD,
+           lambda m: m.allows(Stop())),
     Action("left", "left", "←", "back a step", "Look back at the step before", _WIZARD, lambda m: _shown_number(m) > 0,
            in_footer=False),
     Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD, _can_go_on,

@@ -55,7 +55,8 @@ def _engine_rows(engine: EngineView | None, width: int) -> list[Content]:
         return _labelled("engine", "being looked for", width, "$quiet")
     if engine.missing is not None:
         return _labelled("engine", f"none found, because {engine.missing}", width, "$warning")
-    return _labelled("engine", f"vLLM {engine.version or 'of unknown version'}   {engine.where}", width)
+    version = f"vLLM {engine.version}   " if engine.version else ""
+    return _labelled("engine", version + engine.where, width)
 
 
 def _labelled(label: str, text: str, width: int, style: str = "") -> list[Content]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -10,7 +11,11 @@ from textual.containers import Container
 from textual.message import Message
 
 from engine_probe import events as ev
+from engine_probe.engine import EngineError
+from engine_probe.errors import InputError
+from engine_probe.facts import Known
 from playbooks import decisions as decide
+from playbooks.diagnose import allowed
 from playbooks.session import Session, Step
 from tui import actions
 from tui.actions import Moment
@@ -18,7 +23,7 @@ from tui.running import CaseRun, Inbox
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.report import ReportScreen
-from tui.screens.wizard_text import body_of, first_choices, now_line, with_sample
+from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.fixes import find_fix, fix_detail
 from tui.widgets.hypotheses import find_hypothesis
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.content import Content
 
     from engine_probe.events import Event
     from playbooks.decisions import Decision
@@ -77,6 +83,7 @@ class WizardScreen(ConsoleScreen):
         self._values: dict[str, str] = {}
         self._big: Literal["log", "memory"] | None = None
         self._take_is_due = False
+        self._is_leaving = self._stop_is_sent = False
 
     def compose(self) -> ComposeResult:
         glyphs, clock = self.console.glyphs, self.console.backend.clock
@@ -101,8 +108,13 @@ class WizardScreen(ConsoleScreen):
         session, error = None, None
         try:
             session = await self._run.drive(self._decisions, self._put)
-        except Exception as problem:  # shown with its own text; the screen stays
-            error = f"{type(problem).__name__}: {problem}"
+        except EngineError as problem:
+            notes = (*self.session.notes, str(problem))
+            session = replace(self.session, verdict="cannot run", running=None, notes=notes)
+        except (InputError, OSError) as problem:
+            error = str(problem)
+        except Exception as problem:
+            error = f"internal error: {type(problem).__name__}: {problem}"
         finally:
             self._ended.set()
         self.post_message(self.Over(session, error))
@@ -131,9 +143,6 @@ class WizardScreen(ConsoleScreen):
             self._set_session(taken.session)
 
     def _note_events(self, newest: dict[str, Event]) -> None:
-        warmed = newest.get("warmed")
-        if isinstance(warmed, ev.Warmed) and warmed.vllm_version:
-            self._engine = f"vLLM {warmed.vllm_version}"
         sample = newest.get("memory_sample")
         if isinstance(sample, ev.MemorySample):
             self._host = with_sample(self._host, sample)
@@ -144,9 +153,13 @@ class WizardScreen(ConsoleScreen):
         follows = self.shown is self.session.step
         self.session = self.console.last_session = session
         if follows:
-            self.shown = session.step
+            self.shown = next_to_show(self.shown, session.step)
+        version = session.facts.get("engine.vllm_version")
+        if isinstance(version, Known):
+            self._engine = f"vLLM {version.value}"
         for step, choice in first_choices(session, self._marked).items():
             self._marked[step] = choice
+        self._go_on_leaving()
         self._draw()
 
     def set_host(self, view: HostView) -> None:
@@ -154,8 +167,8 @@ class WizardScreen(ConsoleScreen):
         self._draw_host()
 
     def set_engine(self, engine: EngineView) -> None:
-        if not self._engine and engine.missing is None:
-            self._engine = f"vLLM {engine.version or 'of unknown version'}"
+        if not self._engine and engine.version is not None:
+            self._engine = f"vLLM {engine.version}"
         self._draw_host()
 
     def on_resize(self) -> None:
@@ -174,12 +187,17 @@ class WizardScreen(ConsoleScreen):
             pane.set_body(
                 body_of(self.session, self.shown, self._marked, self._values, pane.text_width, self.console.glyphs)
             )
-            self.query_one(StepHeader).set_steps(self.session.step, self.shown, f"case {self.session.case}")
+            self.query_one(StepHeader).set_steps(self.session.step, self.shown, self.session.case)
             self.query_one(StageStrip).set_stages(self.session.stages)
-            words = now_line(self.session, self.shown, self.over, self._error, self.size.width - 2, self.console.glyphs)
-            self.query_one("#now", Words).show(words)
+            self.query_one("#now", Words).show(self._now())
             self._draw_host()
             self.refresh_keys()
+
+    def _now(self) -> Content:
+        if self._is_leaving and not self.over:
+            return part("Ending the case: its processes and memory are cleaned up", "$accent bold")
+        width = self.size.width - 2
+        return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs)
 
     def _draw_host(self) -> None:
         devices = "no GPU" if self._host.no_gpu else f"{len(self._host.gpus)} GPUs"
@@ -288,6 +306,8 @@ class WizardScreen(ConsoleScreen):
     def do_keep(self) -> None:
         self._decisions.put_nowait(decide.Finish())
 
+    do_finish = do_keep
+
     def do_stop(self) -> None:
         self._decisions.put_nowait(decide.Stop())
 
@@ -328,7 +348,7 @@ class WizardScreen(ConsoleScreen):
 
     def leave(self, then: Callable[[], object]) -> None:
         """Ends the case, then does `then`; asks first while something runs."""
-        if self.over or self.session.running is None:
+        if self.over or (self.session.running is None and not self.session.progress.open):
             self.run_worker(self._end(then), name="end", exclusive=True, group="end")
             return
 
@@ -336,16 +356,26 @@ class WizardScreen(ConsoleScreen):
             if yes:
                 self.run_worker(self._end(then), name="end", exclusive=True, group="end")
 
-        about = part(f"{self.session.running}. Its processes and memory are cleaned up before the console leaves.")
+        what = self.session.running or "a model is up"
+        about = part(f"Now: {what}. Its processes and memory are cleaned up before the console leaves.")
         self.app.push_screen(Confirm(self.console.glyphs, "End what runs now?", about, "end it", "go on"), answered)
 
     async def _end(self, then: Callable[[], object]) -> None:
-        if not self.over:
-            self.query_one("#now", Words).show(part("Ending the case: processes and memory are cleaned up", "$accent"))
-            self._decisions.put_nowait(decide.Stop())
-            self._decisions.put_nowait(decide.Finish())
-            await self._ended.wait()
+        self._is_leaving = True
+        self._draw()
+        self._go_on_leaving()
+        await self._ended.wait()
         then()
+
+    def _go_on_leaving(self) -> None:
+        """Stop what runs, then finish: each as soon as the case allows it."""
+        if not self._is_leaving or self.over:
+            return
+        if allowed(self.session, decide.Finish()):
+            self._decisions.put_nowait(decide.Finish())
+        elif allowed(self.session, decide.Stop()) and not self._stop_is_sent:
+            self._stop_is_sent = True
+            self._decisions.put_nowait(decide.Stop())
 
 
 def _needs_text(text: str) -> str | None:

@@ -22,12 +22,21 @@ if TYPE_CHECKING:
     from tui.widgets.memory_pane import HostView
     from tui.widgets.step_pane import Body
 
-_WAITS_FOR = {
-    Step.SYMPTOM: "Waits for the load to begin.",
-    Step.HYPOTHESES: "Your turn: choose a claim and run its experiment.",
+_STEPS = tuple(Step)
+_YOUR_TURN = {
+    Step.SYMPTOM: "This is what is wrong; enter goes on to the likeliest causes.",
+    Step.HYPOTHESES: "These are the likeliest causes; the arrow → goes on to the fixes.",
     Step.FIX: "Your turn: choose a fix; you see the difference before anything changes.",
     Step.VERIFY: "Your turn: keep the fix, or undo it.",
 }
+_YOUR_TURN_TO_TEST = "Your turn: choose a claim and run its experiment."
+
+
+def next_to_show(shown: Step, reached: Step) -> Step:
+    """Follows the case; a diagnosis that goes straight to the fixes shows its hypotheses first."""
+    if shown is Step.SYMPTOM and reached is Step.FIX:
+        return Step.HYPOTHESES
+    return reached
 
 
 def body_of(
@@ -64,7 +73,7 @@ def now_line(session: Session, shown: Step, over: bool, error: str | None, width
     """What goes on, or whose turn it is: the line a tired person reads first."""
     words, style = result_words(session)
     if error is not None:
-        words, style = f"{glyphs.failed} The case ended by a fault of the console: {error}", "$error bold"
+        words, style = f"{glyphs.failed} {error.splitlines()[0]}", "$error bold"
     elif session.running is not None and not over:
         words, style = f"{glyphs.running} {session.running}", "$accent bold"
     elif words:
@@ -72,10 +81,13 @@ def now_line(session: Session, shown: Step, over: bool, error: str | None, width
         words = f"{mark} {words}"
     elif over:
         words, style = "The case has ended.", "bold"
+    elif session.progress.phase == "not begun":
+        words, style = "Waits for the load to begin.", "bold"
     else:
-        words, style = _WAITS_FOR[session.step], "bold"
+        words = _YOUR_TURN_TO_TEST if shown is session.step is Step.HYPOTHESES else _YOUR_TURN[shown]
+        return part(cut(words, width), "bold")
     if shown is not session.step:
-        aside = "   looking back, esc returns"
+        aside = "   → goes on"
         return part(cut(words, width - len(aside)), style) + part(aside, "$quiet")
     return part(cut(words, width), style)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from playbooks.session import Outcome
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
+from tui.widgets.symptom import note_rows
 from tui.widgets.words import cell, lines, part, wrapped
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
         rows.append(part(f"         deployment is at revision {session.revision}", "$quiet"))
     rows += [part("")] if rows else []
     rows += _table(session.checks, width, glyphs) if session.checks else [part("Nothing to verify yet.", "$quiet")]
-    for note in session.notes:
-        rows += wrapped(clean(note), width, style="$quiet")
+    rows += [part(""), *note_rows(session, width)] if session.notes else []
     if session.report_path:
         rows += [part(""), part("report   ", "$quiet") + part(clean(session.report_path))]
     return Body(above=lines(rows))

@@ -24,7 +24,7 @@ NAMES = {Step.SYMPTOM: "Symptom", Step.HYPOTHESES: "Hypotheses", Step.FIX: "Fix"
 def draw_steps(reached: Step, shown: Step, case: str, width: int, glyphs: Glyphs) -> Content:
     reached_number = STEPS.index(reached)
     names = sum(len(NAMES[step]) + 2 for step in STEPS)
-    line_cells = max(2, min(10, (width - names - len(case) - 12) // 3 - 2))
+    line_cells = max(2, min(10, (width - names - len(case) - 17) // 3 - 2))
     row = Content("")
     for number, step in enumerate(STEPS):
         if number:
@@ -32,7 +32,7 @@ def draw_steps(reached: Step, shown: Step, case: str, width: int, glyphs: Glyphs
             line = (glyphs.line_done if done else glyphs.line_open) * line_cells
             row += part(f" {line} ", "$accent" if done else "$rule")
         row += _name(number, step, shown, number <= reached_number)
-    return apart(row, part(case, "$quiet"), width)
+    return apart(row, part(f"case {case}" if case else "", "$quiet"), width)
 
 
 def _name(number: int, step: Step, shown: Step, reached: bool) -> Content:

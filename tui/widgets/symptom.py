@@ -81,13 +81,25 @@ def _source_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
 
 def _not_yet(session: Session, width: int) -> list[Content]:
     if session.verdict is not None:
-        return [part("No symptom was seen.", "bold"), *wrapped(" ".join(session.notes), width, style="$quiet")]
-    models = ", ".join(launch.name for launch in session.deployment.models)
-    grade = {"cold": "a full start, as in production", "warm": "from a process that has vLLM imported already"}
-    rows = [
+        return [*note_rows(session, width), *_arguments(session, width)]
+    return [
         part("Nothing is wrong so far.", "bold"),
         *wrapped("The load is watched stage by stage; what breaks will stand here.", width, style="$quiet"),
         part(""),
+        *_arguments(session, width),
+    ]
+
+
+def note_rows(session: Session, width: int) -> list[Content]:
+    """What the case noted, such as why the engine does not run; a note may have several lines."""
+    texts = [line for note in session.notes for line in note.splitlines()]
+    return [row for text in texts for row in wrapped(clean(text), width)] + ([part("")] if texts else [])
+
+
+def _arguments(session: Session, width: int) -> list[Content]:
+    models = ", ".join(launch.name for launch in session.deployment.models)
+    grade = {"cold": "a full start, as in production", "warm": "from a process that has vLLM imported already"}
+    rows = [
         part("models   ", "$quiet") + part(models),
         part("load     ", "$quiet") + part(f"{session.grade}: {grade.get(session.grade, 'the arguments only')}"),
     ]

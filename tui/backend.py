@@ -1,0 +1,120 @@
+"""The real world behind the console: this host's memory, the engine, and cases driven on it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe.deployment import read_deployment
+from engine_probe.engine import Engine, EngineError
+from engine_probe.engines import choose_engine
+from engine_probe.errors import InputError
+from engine_probe.facts import Fact, Known, Unknown
+from engine_probe.hardware.gpus import read_gpus
+from engine_probe.hardware.host import read_host
+from engine_probe.locations import find_locations
+from playbooks.context import Context, new_session, read_context
+from playbooks.lab.faults import build_fault, fault_named
+from tui.commands.replay_run import engine_for, run_session
+from tui.running import Backend, CannotOpenError, EngineView
+from tui.screens.start import LAB_CASE
+from tui.widgets.memory_pane import GpuRow, HostView
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from engine_probe.events import Event
+    from engine_probe.launch import Deployment
+    from playbooks.decisions import Decision
+    from playbooks.session import Session
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """A case on a real engine. `folder` is the lab's own and goes with the case; None for a person's own files."""
+
+    deployment: Deployment
+    engine: Engine
+    grade: str
+    context: Context
+    folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def session(self) -> Session:
+        return new_session("", self.deployment, self.grade, self.grade)
+
+    async def drive(
+        self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
+    ) -> Session:
+        try:
+            return await run_session(self.deployment, self.engine, self.grade, decisions, on_change, self.context)
+        finally:
+            if self.folder is not None:
+                self.folder.cleanup()
+
+
+def real_backend(engine: str | None = None, *, cold: bool = False) -> Backend:
+    """`engine` as `--engine` names it. A case is warm unless `cold`."""
+    grade = "cold" if cold else "warm"
+    return Backend(
+        open_case=lambda deployment: open_case(deployment, engine, grade),
+        read_host=read_view,
+        find_engine=lambda: find_engine(engine),
+        clock=time.time,
+        exports=find_locations().state / "exports",
+    )
+
+
+def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
+    """The deployment at `path`, or the lab's case. Raises CannotOpenError with the whole message."""
+    folder = None if path is not None else tempfile.TemporaryDirectory(prefix="vllm-console-lab-")
+    try:
+        context = read_context()
+        if folder is not None:
+            path = build_fault(fault_named(context.library, LAB_CASE), Path(folder.name))
+        assert path is not None
+        deployment = read_deployment(path)
+        return EngineCase(deployment, engine_for(engine, deployment), grade, context, folder)
+    except (InputError, EngineError, OSError) as error:
+        if folder is not None:
+            folder.cleanup()
+        raise CannotOpenError(str(error)) from error
+
+
+def find_engine(name: str | None) -> EngineView:
+    """Where the engine is; its version is told when it runs, because asking means importing vLLM."""
+    try:
+        engine = choose_engine(name)
+    except (InputError, EngineError) as error:
+        return EngineView(missing=str(error))
+    return EngineView(where=f"{engine.label}, found by {engine.found_by}")
+
+
+def read_view() -> HostView:
+    """Host and GPUs as they are now."""
+    host, gpus = read_host(), read_gpus()
+    no_limit = Unknown("nothing but the RAM itself limits this process")
+    return HostView(
+        host=socket.gethostname(),
+        cpus=f"{os.cpu_count() or '?'} CPUs",
+        ram_total_gib=host.ram_total_gib,
+        ram_available_gib=host.ram_available_gib,
+        container_used_gib=host.cgroup_used_gib or no_limit,
+        container_limit_gib=host.cgroup_limit_gib or no_limit,
+        shm_used_gib=_less(host.shm_total_gib, host.shm_free_gib),
+        shm_total_gib=host.shm_total_gib,
+        gpus=tuple(GpuRow(gpu.index, gpu.name, gpu.used_gib, gpu.total_gib) for gpu in gpus.gpus),
+        no_gpu=gpus.unavailable or (None if gpus.gpus else "the driver reports no GPU on this host"),
+    )
+
+
+def _less(total: Fact, free: Fact) -> Fact:
+    if isinstance(total, Known) and isinstance(free, Known):
+        return Known(float(total.value) - float(free.value), "computed", f"{total.origin}, total less free")
+    return total if isinstance(total, Unknown) else free
