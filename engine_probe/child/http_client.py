@@ -1,31 +1,38 @@
 """Asks a loading or loaded vLLM over HTTP, from the engine's side. Each call runs in a thread of its own."""
 
+from __future__ import annotations
+
 import http.client
 import json
 import ssl
 import threading
 import time
+from typing import TYPE_CHECKING, Any, Callable
 
 from engine_probe import events
+from engine_probe.child import surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine_probe.child.orders import RequestOrder
+
+_MAX_TEXT = 2000
+_ANY_ADDRESS = (None, "", "0.0.0.0", "::")  # noqa: S104 - where vLLM listens, not where we do
 
 
 class Endpoint:
     """Where the server listens and what it wants. `host` None is loopback."""
 
-    def __init__(self, port, host=None, api_key=None, tls=False):
-        self.host = "127.0.0.1" if host in (None, "", "0.0.0.0", "::") else host
+    def __init__(self, port: int, host: str | None = None, api_key: str | None = None, tls: bool = False) -> None:
+        self.host = "127.0.0.1" if host in _ANY_ADDRESS or host is None else host
         self.port = port
         self.api_key = api_key
         self.tls = tls
 
-    def ask(self, path, body=None, timeout_s=2.0):
-        """(status, text). Raises OSError or http.client.HTTPException where no answer came."""
-        if self.tls:
-            # The certificate is the user's own, for another name than 127.0.0.1: identity is not in question here.
-            context = ssl._create_unverified_context()
-            connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=context)
-        else:
-            connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+    def ask(self, path: str, body: object = None, timeout_s: float = 2.0) -> tuple[int, str]:
+        """(status, text). Raises OSError, http.client.HTTPException or ValueError where no answer came."""
+        connection = self._connection(timeout_s)
         headers = {"Content-Type": "application/json"}
         if self.api_key:
             headers["Authorization"] = "Bearer " + self.api_key
@@ -37,59 +44,92 @@ class Endpoint:
         finally:
             connection.close()
 
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if not self.tls:
+            return http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+        # The certificate is the user's own, for another name than 127.0.0.1: identity is not in question here.
+        context = ssl._create_unverified_context()  # noqa: S323
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=context)
 
-def watch_until_ready(endpoint, stopped, on_ready):
-    """Start a thread that calls `on_ready(models)` once /health and /v1/models have answered 200."""
 
-    def watch():
+def endpoint_of(port: int, argv: Sequence[str], env: Mapping[str, str]) -> Endpoint:
+    """As a launch's arguments and environment have it."""
+    key = surroundings.argument(argv, "--api-key") or env.get("VLLM_API_KEY")
+    has_tls = surroundings.argument(argv, "--ssl-keyfile") is not None
+    return Endpoint(port, surroundings.argument(argv, "--host"), key, has_tls)
+
+
+def watch_until_ready(
+    endpoint: Endpoint,
+    stopped: threading.Event,
+    is_ours: Callable[[], bool],
+    on_ready: Callable[[list[str], int | None], None],
+) -> None:
+    """Start a thread that calls `on_ready` with names and longest context once /health and /v1/models answer 200.
+
+    An answer counts only while `is_ours` says that the load itself listens there.
+    """
+
+    def watch() -> None:
         while not stopped.is_set():
             try:
                 healthy, _ = endpoint.ask("/health")
-                status, text = endpoint.ask("/v1/models", timeout_s=10.0) if healthy == 200 else (None, "")
-                if status == 200:
-                    on_ready(json.loads(text)["data"])
+                status, text = endpoint.ask("/v1/models", timeout_s=10.0) if healthy == 200 else (0, "")
+                if status == 200 and is_ours():
+                    on_ready(*_served(json.loads(text)))
                     return
-            except (OSError, http.client.HTTPException, ValueError, KeyError):
-                pass  # not there yet: the reason for asking again
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
+                pass  # not there yet, or something else answers: the reason for asking again
             stopped.wait(0.05)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def send(endpoint, order, on_answer):
-    """Start a thread that sends one request and gives `on_answer` a RequestAnswered."""
+def _served(content: dict[str, Any]) -> tuple[list[str], int | None]:
+    models = content["data"]
+    return [str(model["id"]) for model in models], models[0].get("max_model_len") if models else None
 
-    def work():
+
+def send(endpoint: Endpoint, order: RequestOrder, on_answer: Callable[[events.RequestAnswered], None]) -> None:
+    """Start a thread that sends one request and gives `on_answer` its result. Raises RuntimeError without a thread."""
+
+    def work() -> None:
         began = time.time()
-        found = {"id": order["id"], "path": order["path"], "model": order["model"]}
         try:
-            status, text = endpoint.ask(order["path"], order.get("body"), order.get("timeout_s", 60.0))
-            found.update(_describe(status, text))
-        except (OSError, http.client.HTTPException) as error:
-            found["error"] = "%s: %s" % (type(error).__name__, error)
-        on_answer(events.RequestAnswered(seconds=round(time.time() - began, 3), **found))
+            status, text = endpoint.ask(order.path, order.body, order.timeout_s)
+            found = describe(status, text)
+        except Exception as error:  # whatever it is: a request must be answered
+            found = {"error": f"{type(error).__name__}: {error}"}
+        seconds = round(time.time() - began, 3)
+        on_answer(events.RequestAnswered(order.model, id=order.id, path=order.path, seconds=seconds, **found))
 
     threading.Thread(target=work, daemon=True).start()
 
 
-def _describe(status, text):
-    found = {"status": status, "text": text[:2000]}
+def describe(status: int, text: str) -> dict[str, Any]:
+    """Fields of a RequestAnswered; whatever has not the expected shape stays text."""
+    found: dict[str, Any] = {"status": status, "text": text[:_MAX_TEXT]}
     try:
         content = json.loads(text)
     except ValueError:
-        return found
+        content = None
     if not isinstance(content, dict):
         return found
     if status != 200:
         problem = content.get("error", content)
-        found["error"] = str(problem.get("message", problem) if isinstance(problem, dict) else problem)[:2000]
+        found["error"] = str(problem.get("message", problem) if isinstance(problem, dict) else problem)[:_MAX_TEXT]
         return found
-    usage = content.get("usage") or {}
+    usage = _object(content.get("usage"))
+    choices = content.get("choices")
+    choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
     found["prompt_tokens"] = usage.get("prompt_tokens")
     found["completion_tokens"] = usage.get("completion_tokens")
-    choices = content.get("choices") or [{}]
-    found["finish_reason"] = choices[0].get("finish_reason")
-    spoken = choices[0].get("text") or (choices[0].get("message") or {}).get("content")
-    if spoken is not None:
-        found["text"] = spoken[:2000]
+    found["finish_reason"] = choice.get("finish_reason")
+    spoken = choice.get("text") or _object(choice.get("message")).get("content")
+    if isinstance(spoken, str):
+        found["text"] = spoken[:_MAX_TEXT]
     return found
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -3,239 +3,210 @@
 The console's end of the pipe is its heartbeat: when that closes, by `kill -9` too, every load is ended.
 """
 
-import ctypes
-import json
+from __future__ import annotations
+
 import os
 import platform
 import selectors
 import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections import deque
+from typing import TYPE_CHECKING
 
 from engine_probe import events
-from engine_probe.child import process_tree, surroundings, sweep, watchdog
+from engine_probe.child import open_requests, orders, prctl, process_tree, sweep
+from engine_probe.child.context import Context
 from engine_probe.child.load import Load
 from engine_probe.child.outbox import Outbox
+from engine_probe.child.posted import Posted
+from engine_probe.child.spawn import Unstartable, spawn
+from engine_probe.child.surroundings import command
+from engine_probe.child.warm_process import WarmProcess
+from engine_probe.child.watchdog import Watchdog
 
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_PDEATHSIG = 1
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import FrameType
+
 _TICK_S = 0.05
 _SCAN_S = 0.5
+_LAST_EVENTS_S = 5.0
 
 
 class Keeper:
     """One loop over orders, texts, records and the warm process; nothing in it blocks for long."""
 
-    def __init__(self, private_dir):
-        self.private_dir = private_dir
+    def __init__(self, private_dir: str) -> None:
+        self._private_dir = private_dir
         events_fd = os.dup(1)
         os.dup2(2, 1)  # whatever else is printed must not end up among the events
-        self.outbox = Outbox(events_fd)
-        self.selector = selectors.DefaultSelector()
-        self.loads = {}
-        self.started_loads = 0
-        self.ending = False
-        self._orders = b""
-        self._posted = deque()
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_reader, False)
-        os.set_blocking(self._wake_writer, False)
-        self._processes_started = []
-        self.warm = None
-
-    def run(self):
-        self._watchdog_pid, watchdog_fd = watchdog.start(
-            "CONSOLE_PROBE=" + os.path.basename(self.private_dir), self.private_dir
+        self._outbox = Outbox(events_fd)
+        self._selector = selectors.DefaultSelector()
+        self._orders = orders.OrderReader(0)
+        self._posted = Posted()
+        self._loads: dict[str, Load] = {}
+        self._loads_made = 0
+        self._unclaimed: dict[int, int] = {}
+        self._warm: WarmProcess | None = None
+        self._is_ending = False
+        self._watchdog = Watchdog("CONSOLE_PROBE=" + os.path.basename(private_dir), private_dir)
+        self._adopter = os.getpid() if prctl.become_subreaper() else 0
+        self._context = Context(
+            private_dir=private_dir,
+            emit=self._outbox.send,
+            post=self._posted.post,
+            sweep=self._sweep,
+            collect_exits=self._collect_exits,
+            claim_exit=lambda pid: self._unclaimed.pop(pid, None),
+            watch_pipe=self._watchdog.watch_pipe,
         )
-        _call_prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+    def run(self) -> None:
+        """Until the console closes its end, or a signal asks to end; then leave nothing."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._end())
+            signal.signal(number, self._on_signal)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         os.set_blocking(0, False)
-        self.selector.register(0, selectors.EVENT_READ, self._on_orders)
-        self.selector.register(self._wake_reader, selectors.EVENT_READ, self._on_wake)
-        self.send(
+        self._selector.register(0, selectors.EVENT_READ, self._on_orders)
+        self._selector.register(self._posted.fd, selectors.EVENT_READ, self._posted.run)
+        self._outbox.send(
             events.ProbeStarted(
                 pid=os.getpid(), python=sys.executable, python_version=platform.python_version(), host=platform.node()
             )
         )
         self._loop()
-        self._leave(watchdog_fd)
+        self._leave()
 
-    def send(self, event):
-        self.outbox.send(event)
-
-    def post(self, action):
-        """Run `action` in the loop; the one way in for other threads."""
-        self._posted.append(action)
-        try:
-            os.write(self._wake_writer, b"x")
-        except BlockingIOError:
-            pass  # the pipe is full of wake-ups already
-
-    def _loop(self):
+    def _loop(self) -> None:
         next_scan = 0.0
-        while not (self.ending and all(load.finished for load in self.loads.values())):
-            for key, _ in self.selector.select(_TICK_S):
+        while self._loads or not self._is_ending:
+            for key, _ in self._selector.select(_TICK_S):
                 key.data()
-            self.outbox.flush()
-            if self.outbox.broken:
-                self._end()
-            self.collect_exits()
+            self._outbox.flush()
+            if self._outbox.broken:
+                self._end(None)
+            self._collect_exits()
             now = time.monotonic()
-            scan = process_tree.read_all() if now >= next_scan and self.loads else None
-            if scan is not None:
+            processes = None
+            if self._loads and now >= next_scan:
+                processes = process_tree.read_all()
                 next_scan = now + _SCAN_S
-            for load in list(self.loads.values()):
-                load.tick(scan, now)
-                if load.finished and load.channel is not None:
+            for load in list(self._loads.values()):
+                load.tick(processes, now)
+                if load.finished:
                     self._forget(load)
 
-    def _on_wake(self):
-        os.read(self._wake_reader, 4096)
-        while self._posted:
-            self._posted.popleft()()
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        reason = f"the probe was ended by {signal.Signals(number).name}"
+        self._posted.post(lambda: self._end(reason))
 
-    def collect_exits(self):
-        for pid, status in sweep.reap().items():
-            for load in self.loads.values():
-                load.on_exit(pid, status)
-            if self.warm is not None:
-                self.warm.on_exit(pid, status)
-
-    def _on_orders(self):
-        try:
-            content = os.read(0, 65536)
-        except BlockingIOError:
+    def _on_orders(self) -> None:
+        lines = self._orders.read()
+        if lines is None:
+            self._selector.unregister(0)
+            self._end(None)
             return
-        except OSError:
-            content = b""
-        if not content:
-            self.selector.unregister(0)
-            self._end()
-            return
-        *lines, self._orders = (self._orders + content).split(b"\n")
         for line in lines:
-            if line.strip():
-                self._obey(line)
+            try:
+                self._obey(orders.parse(line))
+            except Exception as error:  # one bad order must not end the loads that run
+                self._outbox.send(events.Trouble(text=f"an order failed: {type(error).__name__}: {error}"))
 
-    def _obey(self, line):
-        try:
-            order = json.loads(line)
-            getattr(self, "_do_" + order["do"])(order)
-        except (ValueError, KeyError, AttributeError, TypeError, OSError) as error:
-            self.send(events.Trouble(text="an order failed: %s: %s" % (type(error).__name__, error)))
+    def _obey(self, order: orders.Order) -> None:
+        if isinstance(order, orders.WarmOrder):
+            self._warm_up(order)
+        elif isinstance(order, orders.LoadOrder):
+            self._make_load(order)
+        elif order.model in self._loads:
+            load = self._loads[order.model]
+            load.stop(order.reason) if isinstance(order, orders.StopOrder) else load.request(order)
+        elif isinstance(order, orders.RequestOrder):
+            self._outbox.send(open_requests.refused(order, f"{order.model} is not loaded"))
 
-    def _do_warm(self, order):
-        if self.warm is None:
-            from engine_probe.child.warm_process import WarmProcess
+    def _warm_up(self, order: orders.WarmOrder) -> WarmProcess:
+        if self._warm is None or self._warm.is_lost:
+            self._warm = WarmProcess(order, self._context, self._selector, self._adopter)
+        return self._warm
 
-            env = surroundings.read_at_import(order.get("env", {}))
-            self.warm = WarmProcess(self, order.get("model_dirs", []), env)
-
-    def _do_load(self, order):
-        if order["model"] in self.loads and not self.loads[order["model"]].finished:
-            raise ValueError("%s is loaded already" % order["model"])
-        order.update(post=self.post, collect_exits=self.collect_exits)
-        order["cwd"] = order.get("cwd") or os.path.expanduser("~")
-        load = Load(order, self.started_loads, self.private_dir, self.send)
-        self.started_loads += 1
-        self.loads[load.model] = load
-        os.set_blocking(load.text_fd, False)
-        self.selector.register(load.text_fd, selectors.EVENT_READ, lambda: self._on_text(load))
-        self.selector.register(load.channel, selectors.EVENT_READ, load.on_record)
-        try:
-            load.prepare()
-        except OSError as error:
-            load.stop(str(error))
+    def _make_load(self, order: orders.LoadOrder) -> None:
+        if order.model in self._loads:
+            raise ValueError(f"{order.model} is loaded already")
+        if self._is_ending:
+            self._refuse(order, "the probe is ending")
             return
-        if order["grade"] == "warm" and self.warm is not None and not self.warm.can_show(load):
-            order["grade"] = "cold"
-        if order["grade"] == "cold":
-            self._start_cold(load)
+        promised = [load.port for load in self._loads.values()]
+        self._loads_made += 1
+        try:
+            load = Load(order, self._loads_made, self._context, promised)
+        except OSError as error:
+            self._refuse(order, str(error))
+            return
+        self._loads[load.model] = load
+        self._selector.register(load.text.reader, selectors.EVENT_READ, lambda: self._on_text(load))
+        self._selector.register(load.records.socket, selectors.EVENT_READ, load.records.read)
+        try:
+            self._start(load)
+        except Unstartable as error:
+            load.not_begun(f"vllm could not be started: {error}")
+
+    def _refuse(self, order: orders.LoadOrder, reason: str) -> None:
+        self._outbox.send(events.Failed(order.model, reason=reason))
+        self._outbox.send(events.Ended(order.model))
+
+    def _start(self, load: Load) -> None:
+        warm = None
+        if load.grade != "cold":
+            warm = self._warm_up(orders.WarmOrder(load.order.model_dirs, load.order.env))
+        if warm is not None and load.grade == "warm":
+            changed = warm.differences(load.order.env)
+            if changed:
+                load.become_cold(f"cold instead of warm: {', '.join(changed)} is read when vLLM is imported")
+        if warm is None or load.grade == "cold":
+            load.begun(spawn(command(load.argv), load.env, load.text.writer, load.order.cwd))
         else:
-            self._do_warm(order)
-            self.warm.load(load)
+            warm.load(load)
 
-    def _start_cold(self, load):
-        try:
-            process = subprocess.Popen(
-                surroundings.command(load.argv),
-                stdin=subprocess.DEVNULL,
-                stdout=load.text_writer,
-                stderr=load.text_writer,
-                env=load.env,
-                cwd=load.order["cwd"],
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-            )
-        except OSError as error:
-            load.stop("vllm could not be started: %s" % error)
-            return
-        self._processes_started.append(process)
-        load.begun(process.pid)
+    def _on_text(self, load: Load) -> None:
+        if load.text.is_open and load.text.read() == 0:
+            self._selector.unregister(load.text.reader)
+            load.text.close()
 
-    def _on_text(self, load):
-        if load.text_fd is not None and load.on_text() == 0:
-            self._forget_text(load)
+    def _forget(self, load: Load) -> None:
+        del self._loads[load.model]
+        if load.text.is_open:
+            self._selector.unregister(load.text.reader)
+        self._selector.unregister(load.records.socket)
+        load.close()
 
-    def _forget_text(self, load):
-        if load.text_fd is not None:
-            self.selector.unregister(load.text_fd)
-            os.close(load.text_fd)
-            load.text_fd = None
+    def _collect_exits(self) -> None:
+        for pid, status in sweep.reap().items():
+            if not any(load.on_exit(pid, status) for load in self._loads.values()):
+                self._unclaimed[pid] = status
+        if not any(load.awaits_pid for load in self._loads.values()):
+            self._unclaimed.clear()
 
-    def _forget(self, load):
-        self._forget_text(load)
-        self.selector.unregister(load.channel)
-        load.channel.close()
-        load.channel = None
+    def _sweep(self, select: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
+        return sweep.sweep(select, known_shm, spared=(self._watchdog.pid,), collect_exits=self._collect_exits)
 
-    def _do_request(self, order):
-        self.loads[order["model"]].request(order)
+    def _end(self, reason: str | None) -> None:
+        self._is_ending = True
+        for load in self._loads.values():
+            load.stop(reason)
 
-    def _do_stop(self, order):
-        self.loads[order["model"]].stop(order.get("reason"))
-
-    def _do_end(self, order):
-        self._end()
-
-    def _end(self):
-        self.ending = True
-        for load in self.loads.values():
-            load.stop(None)
-
-    def _leave(self, watchdog_fd):
+    def _leave(self) -> None:
         """All loads have ended; what still descends from us goes too, then our folder."""
-        me, spared = os.getpid(), {os.getpid(), self._watchdog_pid}
+        spared = {os.getpid(), self._watchdog.pid}
 
-        def descendants(processes):
-            return process_tree.descendants(processes, {me}) - spared
+        def others(processes: Mapping[int, process_tree.Process]) -> set[int]:
+            return process_tree.descendants(processes, {os.getpid()}) - spared
 
-        swept = sweep.sweep(descendants)
+        swept = self._sweep(others, ())
         if swept.left_behind:
-            self.send(events.Trouble(text="could not end: " + ", ".join(sorted(swept.left_behind))))
-        shutil.rmtree(self.private_dir, ignore_errors=True)
-        deadline = time.monotonic() + 5.0
-        while self.outbox.wants_to_write and time.monotonic() < deadline:
+            self._outbox.send(events.Trouble(text="could not end: " + ", ".join(sorted(swept.left_behind))))
+        shutil.rmtree(self._private_dir, ignore_errors=True)
+        deadline = time.monotonic() + _LAST_EVENTS_S
+        while self._outbox.wants_to_write and time.monotonic() < deadline:
             time.sleep(0.01)
-            self.outbox.flush()
-        os.write(watchdog_fd, b"x")
-
-
-def _call_prctl(option, value):
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-    except (OSError, AttributeError):
-        pass  # no such call here: sessions and the mark in the environment still find descendants
-
-
-def _die_with_parent():
-    _call_prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def main():
-    Keeper(sys.argv[1]).run()
+            self._outbox.flush()
+        self._watchdog.dismiss()

@@ -4,6 +4,9 @@ Written beside the keeper's other files as `vllm_console_log_tap.py` and named i
 VLLM_LOGGING_CONFIG_PATH points to, so that processes which vLLM spawns carry it too.
 """
 
+from __future__ import annotations
+
+import errno
 import faulthandler
 import json
 import logging
@@ -14,6 +17,7 @@ import socket
 import sys
 import traceback
 from copy import deepcopy
+from typing import IO, Any
 
 MODULE_NAME = "vllm_console_log_tap"
 # Not VLLM_…: vLLM warns of every such variable that it does not know.
@@ -21,11 +25,12 @@ CHANNEL_VARIABLE = "CONSOLE_PROBE_CHANNEL"
 STACKS_VARIABLE = "CONSOLE_PROBE_STACKS"
 STACKS_SIGNAL = getattr(signal, "SIGRTMIN", 34) + 7
 """vLLM uses SIGUSR1; a realtime signal collides with nobody."""
-_MAX_MESSAGE = 60000
+_MAX_MESSAGE = 60_000
+_SHORT_MESSAGE = 4_000
 _FALLBACK_FORMAT = "%(levelname)s %(asctime)s [%(filename)s:%(lineno)d] %(message)s"
 
 
-def logging_config(level):
+def logging_config(level: str) -> dict[str, Any]:
     """The dictConfig that VLLM_LOGGING_CONFIG_PATH names. `level` is the one the launch asks for."""
     return {
         "version": 1,
@@ -36,7 +41,7 @@ def logging_config(level):
     }
 
 
-def tapped_handler(minimum_level):
+def tapped_handler(minimum_level: str) -> logging.Handler:
     """vLLM's own handler, so that the text is what a user sees without us, with a tap that sends each record."""
     handler = _stock_handler(minimum_level)
     handler.addFilter(Tap())
@@ -44,12 +49,12 @@ def tapped_handler(minimum_level):
     return handler
 
 
-def _stock_handler(minimum_level):
+def _stock_handler(minimum_level: str) -> logging.Handler:
     """As vllm/logger.py makes it from DEFAULT_LOGGING_CONFIG (0.5 to 0.33)."""
     logger_module = sys.modules.get("vllm.logger")
     stock = deepcopy(getattr(logger_module, "DEFAULT_LOGGING_CONFIG", None))
     if not stock:
-        handler = logging.StreamHandler(sys.stdout)
+        handler: logging.Handler = logging.StreamHandler(sys.stdout)
         handler.setFormatter(logging.Formatter(_FALLBACK_FORMAT, "%m-%d %H:%M:%S"))
         handler.setLevel(minimum_level)
         return handler
@@ -59,25 +64,37 @@ def _stock_handler(minimum_level):
     configurator = logging.config.DictConfigurator(stock)
     formatter = configurator.configure_formatter(configurator.config["formatters"][formatter_name])
     configurator.config["formatters"][formatter_name] = formatter
-    return configurator.configure_handler(configurator.config["handlers"]["vllm"])
+    stock_handler: logging.Handler = configurator.configure_handler(configurator.config["handlers"]["vllm"])
+    return stock_handler
 
 
 class Tap(logging.Filter):
     """One datagram a record. Losing a record is better than holding up an engine."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self._socket = None
-        self._pid = None
+        self._socket: socket.socket | None = None
+        self._pid: int | None = None
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
         try:
-            self._channel().send(json.dumps(_describe(record)).encode("utf-8"))
+            described = _describe(record)
+            self._send(described)
         except (OSError, ValueError, TypeError, KeyError):
             self._socket = None  # the keeper is gone or slow; the text carries the line anyway
         return True
 
-    def _channel(self):
+    def _send(self, described: dict[str, Any]) -> None:
+        channel = self._channel()
+        try:
+            channel.send(json.dumps(described).encode("utf-8"))
+        except OSError as error:
+            if error.errno != errno.EMSGSIZE:
+                raise
+            described.update(message=described["message"][:_SHORT_MESSAGE], exception=[])
+            channel.send(json.dumps(described).encode("utf-8"))
+
+    def _channel(self) -> socket.socket:
         if self._socket is None or self._pid != os.getpid():
             self._pid = os.getpid()
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -86,26 +103,27 @@ class Tap(logging.Filter):
         return self._socket
 
 
-def register_stacks():
+def register_stacks() -> None:
     """Let the keeper ask this process for the stacks of all its threads, once it hangs."""
     folder = os.environ.get(STACKS_VARIABLE)
     if not folder or not hasattr(faulthandler, "register"):
         return
+    kept_open: dict[str, IO[str]] = {}
 
-    def register():
+    def register() -> None:
         try:
-            file = open(os.path.join(folder, "stacks-%d" % os.getpid()), "w")
+            file = open(os.path.join(folder, f"stacks-{os.getpid()}"), "w")  # noqa: SIM115 - faulthandler's from now on
             faulthandler.register(STACKS_SIGNAL, file=file, all_threads=True)
         except (OSError, ValueError, RuntimeError):
             return
-        register.keep_open = file
+        kept_open["file"] = file
 
     register()
     os.register_at_fork(after_in_child=register)
 
 
-def _describe(record):
-    described = {
+def _describe(record: logging.LogRecord) -> dict[str, Any]:
+    described: dict[str, Any] = {
         "created": record.created,
         "level": record.levelname,
         "logger": record.name,
@@ -121,9 +139,10 @@ def _describe(record):
     return described
 
 
-def exception_chain(error):
+def exception_chain(error: BaseException | None) -> list[dict[str, Any]]:
     """[{type, message, frames}], the innermost cause first."""
-    chain, seen = [], set()
+    chain: list[dict[str, Any]] = []
+    seen: set[int] = set()
     while error is not None and id(error) not in seen and len(chain) < 10:
         seen.add(id(error))
         frames = traceback.extract_tb(error.__traceback__)[-30:]
@@ -139,6 +158,6 @@ def exception_chain(error):
     return chain[::-1]
 
 
-def _type_name(error):
+def _type_name(error: BaseException) -> str:
     kind = type(error)
     return kind.__name__ if kind.__module__ == "builtins" else kind.__module__ + "." + kind.__qualname__

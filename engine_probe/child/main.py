@@ -1,12 +1,15 @@
 """Where the zip starts: the keeper, or with `--warm` the process that it forks loads from."""
 
+from __future__ import annotations
+
 import json
 import os
+import pkgutil
 import shutil
 import sys
 
 
-def main():
+def main() -> None:
     if sys.argv[1] == "--warm":
         from engine_probe.child import warm
 
@@ -15,10 +18,10 @@ def main():
     from engine_probe.child import keeper, log_tap
 
     private_dir = sys.argv[1]
-    source = log_tap.__loader__.get_data(log_tap.__file__)  # inside the zip
-    with open(os.path.join(private_dir, log_tap.MODULE_NAME + ".py"), "wb") as file:
-        file.write(source)
     try:
+        source = pkgutil.get_data("engine_probe.child", "log_tap.py") or b""
+        with open(os.path.join(private_dir, f"{log_tap.MODULE_NAME}.py"), "wb") as file:
+            file.write(source)
         keeper.Keeper(private_dir).run()
     finally:
         shutil.rmtree(private_dir, ignore_errors=True)

@@ -1,39 +1,71 @@
 """Where a hung process stands: Python stacks by faulthandler, else what /proc says."""
 
+from __future__ import annotations
+
+import contextlib
 import os
 import time
+from typing import TYPE_CHECKING, Any
 
 from engine_probe.child import log_tap, process_tree
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
-def collect(private_dir, pids, titles, wait_s=2.0):
+_MAX_CHARACTERS = 20_000
+
+
+def collect(
+    private_dir: str, pids: Sequence[int], titles: Mapping[int, str], wait_s: float = 2.0
+) -> list[dict[str, Any]]:
     """[{pid, name, stack, unavailable}] for each pid, at most `wait_s` for all."""
-    waiting = {}
-    for pid in pids:
-        path = os.path.join(private_dir, "stacks-%d" % pid)
-        # Without the file nobody has a handler there, and the signal would end the process.
-        if os.path.exists(path):
-            waiting[pid] = (path, os.path.getsize(path))
-            try:
-                os.kill(pid, log_tap.STACKS_SIGNAL)
-            except OSError:
-                waiting.pop(pid)
+    before = {pid: _size(_path(private_dir, pid)) for pid in pids if _ask(private_dir, pid)}
+    written = _wait_until_written(private_dir, before, wait_s)
+    return [_row(private_dir, pid, titles.get(pid, "?"), before.get(pid, 0), pid in written) for pid in pids]
+
+
+def _ask(private_dir: str, pid: int) -> bool:
+    # Where nobody has a handler the signal would end the process.
+    if not os.path.exists(_path(private_dir, pid)) or not process_tree.catches(pid, log_tap.STACKS_SIGNAL):
+        return False
+    with contextlib.suppress(OSError):
+        os.kill(pid, log_tap.STACKS_SIGNAL)
+        return True
+    return False
+
+
+def _wait_until_written(private_dir: str, before: Mapping[int, int], wait_s: float) -> set[int]:
+    """The pids whose files have grown and then stood still."""
     deadline = time.monotonic() + wait_s
-    written = {}
-    while waiting and time.monotonic() < deadline:
-        for pid, (path, before) in list(waiting.items()):
-            size = os.path.getsize(path)
-            if size > before and written.get(pid) == size:
-                waiting.pop(pid)
-            written[pid] = size
+    last: dict[int, int] = {}
+    done: set[int] = set()
+    while len(done) < len(before) and time.monotonic() < deadline:
+        for pid in before.keys() - done:
+            size = _size(_path(private_dir, pid))
+            if size > before[pid] and last.get(pid) == size:
+                done.add(pid)
+            last[pid] = size
         time.sleep(0.05)
-    return [_row(private_dir, pid, titles.get(pid, "?"), pid in waiting or pid not in written) for pid in pids]
+    return done
 
 
-def _row(private_dir, pid, name, silent):
-    if silent:
+def _row(private_dir: str, pid: int, name: str, start: int, is_written: bool) -> dict[str, Any]:
+    if not is_written:
         process = process_tree.read_one(pid)
         state = process.state if process else "gone"
-        return {"pid": pid, "name": name, "stack": [], "unavailable": "did not answer (state %s)" % state}
-    with open(os.path.join(private_dir, "stacks-%d" % pid), errors="replace") as file:
-        return {"pid": pid, "name": name, "stack": file.read()[-20000:].splitlines(), "unavailable": None}
+        return {"pid": pid, "name": name, "stack": [], "unavailable": f"did not answer (state {state})"}
+    with open(_path(private_dir, pid), errors="replace") as file:
+        file.seek(start)
+        stack = file.read()[-_MAX_CHARACTERS:].splitlines()
+    return {"pid": pid, "name": name, "stack": stack, "unavailable": None}
+
+
+def _path(private_dir: str, pid: int) -> str:
+    return os.path.join(private_dir, f"stacks-{pid}")
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

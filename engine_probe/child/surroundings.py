@@ -1,14 +1,21 @@
 """What a load gets around it: environment, port, logging config. Says what it changed and why."""
 
+from __future__ import annotations
+
+import errno
 import getpass
 import json
 import os
 import socket
 import sys
-import tempfile
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.child import log_tap
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+DEFAULT_PORT = 8000
 _READ_AT_IMPORT = (
     "LD_",
     "PYTHON",
@@ -27,96 +34,128 @@ _READ_AT_IMPORT = (
 """Names that vLLM, torch or the loader read once: a process that has imported them cannot show a change."""
 
 
-def read_at_import(env):
+class Surroundings(NamedTuple):
+    """`tapped`: the load's processes send their log records to `channel`."""
+
+    env: dict[str, str]
+    notes: list[str]
+    tapped: bool
+    channel: str
+
+
+class Port(NamedTuple):
+    """Where a load will serve, and its arguments with that port."""
+
+    number: int
+    argv: list[str]
+    note: str | None
+
+
+def read_at_import(env: Mapping[str, str]) -> dict[str, str]:
     """What of a launch's `env` must be set before vLLM is imported."""
     return {name: value for name, value in env.items() if name.startswith(_READ_AT_IMPORT)}
 
 
-def argument(argv, name):
+def argument(argv: Sequence[str], name: str) -> str | None:
     """The value of the last `--name value` or `--name=value` in argv; `_` and `-` are the same to vLLM."""
     found = None
     for position, word in enumerate(argv):
         key, equals, value = word.partition("=")
         if key.replace("_", "-") == name:
-            found = value if equals else (argv[position + 1] if position + 1 < len(argv) else None)
+            found = value if equals else next(iter(argv[position + 1 : position + 2]), None)
     return found
 
 
-def load_level(argv, env):
+def own_environment() -> dict[str, str]:
+    """Ours without the console's own settings: vLLM warns of every VLLM_ variable that it does not know."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("VLLM_CONSOLE_")}
+
+
+def surround(launch_env: Mapping[str, str], argv: Sequence[str], private_dir: str, index: int) -> Surroundings:
+    """The launch's own environment, and what keeps its leavings in one folder and its records coming.
+
+    Raises OSError when the logging config cannot be written.
+    """
+    env = {**own_environment(), **launch_env}
+    channel = os.path.join(private_dir, f"records-{index}")
+    env[log_tap.CHANNEL_VARIABLE] = channel
+    if "TMPDIR" not in launch_env:
+        # Sockets and rendezvous files of a killed vLLM stay for ever in the common temp folder; here they go with us.
+        cache = os.path.join(os.path.dirname(private_dir), "torchinductor_" + _user())
+        env.setdefault("TORCHINDUCTOR_CACHE_DIR", cache)
+        env["TMPDIR"] = private_dir
+    env.setdefault("VLLM_RPC_BASE_PATH", private_dir)
+    has_own_config = "VLLM_LOGGING_CONFIG_PATH" in env or argument(argv, "--log-config-file") is not None
+    if has_own_config or env.get("VLLM_CONFIGURE_LOGGING") == "0":
+        note = "the launch configures vLLM's logging itself: no structured records, text only"
+        return Surroundings(env, [note], tapped=False, channel=channel)
+    _tap(env, argv, private_dir, index)
+    return Surroundings(env, [], tapped=True, channel=channel)
+
+
+def _tap(env: dict[str, str], argv: Sequence[str], private_dir: str, index: int) -> None:
+    config = os.path.join(private_dir, f"logging-{index}.json")
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump(log_tap.logging_config(_log_level(argv, env)), file)
+    env["VLLM_LOGGING_CONFIG_PATH"] = config
+    env[log_tap.STACKS_VARIABLE] = private_dir
+    env["PYTHONPATH"] = os.pathsep.join(part for part in (private_dir, env.get("PYTHONPATH")) if part)
+
+
+def _log_level(argv: Sequence[str], env: Mapping[str, str]) -> str:
     level = argument(argv, "--log-level") or argument(argv, "--logging-config.log-level")
     return (level or env.get("VLLM_LOGGING_LEVEL") or "INFO").upper()
 
 
-def environment(launch_env, private_dir, index, argv):
-    """(env, notes) for a load: the launch's own, plus what keeps its leavings in one folder and its records coming."""
-    # Ours are not vLLM's: it warns of every VLLM_ variable that it does not know.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_CONSOLE_")}
-    env.update(launch_env)
-    notes = []
-    if "TMPDIR" not in launch_env:
-        # Sockets and rendezvous files of a killed vLLM stay for ever in the common temp folder; here they go with us.
-        common = (
-            tempfile.gettempdir() if not tempfile.gettempdir().startswith(private_dir) else os.path.dirname(private_dir)
-        )
-        env.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(common, "torchinductor_" + _user()))
-        env["TMPDIR"] = private_dir
-    env.setdefault("VLLM_RPC_BASE_PATH", private_dir)
-    own_config = "VLLM_LOGGING_CONFIG_PATH" in env or argument(argv, "--log-config-file")
-    if own_config or env.get("VLLM_CONFIGURE_LOGGING") == "0":
-        notes.append("the launch configures vLLM's logging itself: no structured records, text only")
-        return env, notes
-    config = os.path.join(private_dir, "logging-%d.json" % index)
-    with open(config, "w") as file:
-        json.dump(log_tap.logging_config(load_level(argv, env)), file)
-    env["VLLM_LOGGING_CONFIG_PATH"] = config
-    env[log_tap.CHANNEL_VARIABLE] = os.path.join(private_dir, "records-%d" % index)
-    env[log_tap.STACKS_VARIABLE] = private_dir
-    env["PYTHONPATH"] = os.pathsep.join(p for p in (private_dir, env.get("PYTHONPATH")) if p)
-    return env, notes
-
-
-def _user():
+def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
 
 
-def command(argv):
+def command(argv: Sequence[str]) -> list[str]:
     """What really runs for `vllm serve …` or `python -m vllm…`: the same, with this engine's own interpreter."""
     if os.path.basename(argv[0]) == "vllm":
         script = os.path.join(os.path.dirname(sys.executable), "vllm")
         start = [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "vllm.entrypoints.cli.main"]
-        return start + list(argv[1:])
-    return [sys.executable] + list(argv[1:])
+        return [*start, *argv[1:]]
+    return [sys.executable, *argv[1:]]
 
 
-def choose_port(argv, keep):
-    """(port, argv, note). A taken port is replaced and said so; with `keep` the port stays and OSError is raised."""
+def choose_port(argv: Sequence[str], keep: bool, promised: Collection[int] = ()) -> Port:
+    """A taken port is replaced and said so; with `keep` the port stays and OSError is raised.
+
+    `promised` are the ports of loads that have not opened theirs yet.
+    """
     wanted = argument(argv, "--port")
-    port = int(wanted) if wanted and wanted.isdigit() else 8000
-    if is_free(port):
-        return port, list(argv), None
+    port = int(wanted) if wanted and wanted.isdigit() else DEFAULT_PORT
+    if port not in promised and _is_free(port):
+        return Port(port, list(argv), None)
     if keep:
-        raise OSError("port %d is in use" % port)
-    free = _free_port()
-    note = "port %d is in use: port %d instead" % (port, free)
-    return free, list(argv) + ["--port", str(free)], note
+        raise OSError(f"port {port} is in use")
+    free = _free_port(promised)
+    return Port(free, [*argv, "--port", str(free)], f"port {port} is in use: port {free} instead")
 
 
-def is_free(port):
-    for family, host in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+def _is_free(port: int) -> bool:
+    for family, host in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104
         try:
             with socket.socket(family, socket.SOCK_STREAM) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 probe.bind((host, port))
+        except OverflowError:
+            return True  # above 65535: vLLM's to refuse
         except OSError as error:
-            if error.errno in (98, 48, 13):  # in use (Linux, BSD), or not permitted
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 return False
     return True
 
 
-def _free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def _free_port(promised: Collection[int]) -> int:
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in promised:
+            return port

@@ -1,78 +1,36 @@
 """Ends processes for good and removes the shared memory that they alone held."""
 
+from __future__ import annotations
+
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Callable
 
 from engine_probe.child import process_tree
+from engine_probe.child.process_tree import Process
+
+_Targets = dict[int, int]
+
+Select = Callable[[Mapping[int, Process]], set[int]]
+"""Names the pids to end among all processes; asked again after each round."""
 
 
+@dataclass
 class Swept:
     """What a sweep did: pids it killed, shared memory it removed, what it could not remove."""
 
-    def __init__(self):
-        self.killed = set()
-        self.removed_shm = set()
-        self.left_behind = set()
+    killed: set[int] = field(default_factory=set)
+    removed_shm: set[str] = field(default_factory=set)
+    left_behind: set[str] = field(default_factory=set)
 
 
-def sweep(select, known_shm=(), deadline_s=10.0):
-    """Kill all that `select(processes)` names until it names none, then unlink their shared memory.
-
-    All are stopped first: a tree that stands still cannot fork past us, and what it maps can be read before
-    the maps vanish with it. `known_shm` are paths seen earlier, of processes that are gone by now.
-    """
-    result = Swept()
-    shm = set(known_shm)
-    deadline = time.monotonic() + deadline_s
-    while True:
-        pids = _living(select(process_tree.read_all()))
-        if not pids:
-            break
-        if time.monotonic() > deadline:
-            result.left_behind.update("pid %d (%s)" % (pid, process_tree.title(pid)) for pid in pids)
-            break
-        _signal_all(pids, signal.SIGSTOP)
-        more = _living(select(process_tree.read_all()))
-        if not more <= pids:
-            _signal_all(more, signal.SIGSTOP)
-            pids |= more
-        for pid in pids:
-            shm |= process_tree.shm_paths(pid)
-        _signal_all(pids, signal.SIGKILL)
-        result.killed |= pids
-        _wait_until_gone(pids, deadline)
-    _remove_shm(shm, result)
-    return result
-
-
-def _living(pids):
-    found = set()
-    for pid in pids:
-        process = process_tree.read_one(pid)
-        if process is not None and process.state not in "ZX":
-            found.add(pid)
-    return found
-
-
-def _signal_all(pids, number):
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # gone already; one that is not ours shows up in left_behind
-
-
-def _wait_until_gone(pids, deadline):
-    while _living(pids) and time.monotonic() < deadline:
-        reap()
-        time.sleep(0.005)
-    reap()
-
-
-def reap():
-    """Take every ended child; returns {pid: wait status}."""
-    ended = {}
+def reap() -> dict[int, int]:
+    """Take every ended child; returns the wait status of each."""
+    ended: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -83,7 +41,70 @@ def reap():
         ended[pid] = status
 
 
-def _remove_shm(paths, result):
+def sweep(
+    select: Select,
+    known_shm: Iterable[str] = (),
+    spared: Iterable[int] = (),
+    collect_exits: Callable[[], object] = reap,
+    deadline_s: float = 10.0,
+) -> Swept:
+    """Kill all that `select` names until it names none, then unlink their shared memory.
+
+    All are stopped first: a tree that stands still cannot fork past us, and what it maps can be read before
+    the maps vanish with it. `known_shm` are paths seen earlier, of processes that are gone by now. Never
+    signals init, this process, its parent or those `spared`.
+    """
+    result = Swept()
+    shm = set(known_shm)
+    never = {0, 1, os.getpid(), os.getppid(), *spared}
+    deadline = time.monotonic() + deadline_s
+    while True:
+        targets = _targets(select, never)
+        if not targets:
+            break
+        if time.monotonic() > deadline:
+            result.left_behind.update(f"pid {pid} ({process_tree.title(pid)})" for pid in targets)
+            break
+        _signal_all(targets, signal.SIGSTOP)
+        more = _targets(select, never)
+        _signal_all(more, signal.SIGSTOP)
+        targets.update(more)
+        for pid in targets:
+            shm |= process_tree.shm_paths(pid)
+        _signal_all(targets, signal.SIGKILL)
+        result.killed.update(targets)
+        _wait_until_gone(targets, deadline, collect_exits)
+    _remove_shm(shm, result)
+    return result
+
+
+def _targets(select: Select, never: set[int]) -> _Targets:
+    """Pid → start time of the living that are to end. The start time tells a reused pid from the one meant."""
+    processes = process_tree.read_all()
+    chosen = (processes[pid] for pid in select(processes) - never if pid in processes)
+    return {process.pid: process.start_ticks for process in chosen if process.is_living}
+
+
+def _lives(pid: int, start_ticks: int) -> bool:
+    process = process_tree.read_one(pid)
+    return process is not None and process.is_living and process.start_ticks == start_ticks
+
+
+def _signal_all(targets: _Targets, number: int) -> None:
+    for pid, start_ticks in targets.items():
+        if _lives(pid, start_ticks):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # one not ours shows up in left_behind
+                os.kill(pid, number)
+
+
+def _wait_until_gone(targets: _Targets, deadline: float, collect_exits: Callable[[], object]) -> None:
+    while any(_lives(pid, ticks) for pid, ticks in targets.items()) and time.monotonic() < deadline:
+        collect_exits()
+        time.sleep(0.005)
+    collect_exits()
+
+
+def _remove_shm(paths: Iterable[str], result: Swept) -> None:
     """A segment that a living process outside still maps is not ours to remove."""
     existing = {path for path in paths if os.path.exists(path)}
     if not existing:
@@ -96,6 +117,6 @@ def _remove_shm(paths, result):
             os.unlink(path)
             result.removed_shm.add(path)
         except FileNotFoundError:
-            pass
+            pass  # its owner was quicker
         except OSError as error:
-            result.left_behind.add("%s (%s)" % (path, error.strerror))
+            result.left_behind.add(f"{path} ({error.strerror})")

@@ -1,6 +1,10 @@
 """Finds exceptions in printed text: the fallback where an exception never passed a logger."""
 
+from __future__ import annotations
+
 import re
+from dataclasses import dataclass, field
+from typing import Any
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _PROCESS = re.compile(r"^\((?P<process>[A-Za-z_][\w .=-]*? pid=\d+)[^)]*\) ?")
@@ -14,52 +18,74 @@ _JOINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
+_MAX_MESSAGE = 8000
+_MAX_FRAMES = 30
+
+Chain = list[dict[str, Any]]
+"""As log_tap.exception_chain gives it: {type, message, frames}, the innermost cause first."""
+
+
+@dataclass
+class _Process:
+    """Where the text of one process stands."""
+
+    frames: list[dict[str, Any]] | None = None
+    """Of the traceback that is being printed; None outside one."""
+    chain: Chain = field(default_factory=list)
+    is_joined: bool = False
+    """The next traceback belongs to the same chain."""
+    may_continue: bool = False
+    """The line before was the last of an exception's message so far."""
 
 
 class TracebackReader:
-    """Feed it lines; `chains` holds every finished chain as log_tap.exception_chain gives it, in order."""
+    """Feed it lines; `chains` holds every finished chain, in order. Lines of several processes may mix."""
 
-    def __init__(self):
-        self.chains = []
-        self._open = {}
-        self._last = {}
+    def __init__(self) -> None:
+        self.chains: list[Chain] = []
+        self._processes: dict[str, _Process] = {}
 
-    def feed(self, line):
+    def feed(self, line: str) -> None:
         line = _ANSI.sub("", line).rstrip("\r\n")
         match = _PROCESS.match(line)
-        process = match.group("process") if match else ""
+        name = match.group("process") if match else ""
         line = _LOGGER.sub("", line[match.end() :] if match else line)
+        process = self._processes.get(name)
+        if process is None:
+            if line.strip() != _START:
+                return
+            process = self._processes[name] = _Process()
         self._feed_of(process, line)
 
-    def _feed_of(self, process, line):
-        if line.strip() in _JOINED:
-            self._last[process] = "joined"
-        elif line.strip() == _START:
-            self._open[process] = []
-        elif process in self._open:
-            self._inside(process, line)
-        elif line.strip() and self._last.get(process) == "error" and line.startswith("  "):
+    def _feed_of(self, process: _Process, line: str) -> None:
+        content = line.strip()
+        if content in _JOINED:
+            process.is_joined, process.may_continue = True, False
+        elif content == _START:
+            process.frames = []
+        elif process.frames is not None:
+            self._inside(process, process.frames, line)
+        elif content and process.may_continue and line.startswith("  "):
             # pydantic and others print the rest of a message indented on the next lines
-            last = self.chains[-1][-1]
-            last["message"] = (last["message"] + "\n" + line.strip())[:8000]
-        elif line.strip():
-            self._last.pop(process, None)
+            last = process.chain[-1]
+            last["message"] = f"{last['message']}\n{content}"[:_MAX_MESSAGE]
+        elif content:
+            process.is_joined = process.may_continue = False
 
-    def _inside(self, process, line):
+    def _inside(self, process: _Process, frames: list[dict[str, Any]], line: str) -> None:
         frame = _FRAME.match(line)
         if frame:
-            found = frame.groupdict()
-            self._open[process].append(dict(found, line=int(found["line"])))
+            frames.append({"file": frame["file"], "line": int(frame["line"]), "function": frame["function"]})
         elif line and not line.startswith(" "):
+            process.frames = None
             error = _ERROR.match(line)
-            frames = self._open.pop(process)
             if error:
                 self._finish(process, error, frames)
 
-    def _finish(self, process, error, frames):
-        one = {"type": error.group("type"), "message": error.group("message") or "", "frames": frames[-30:]}
-        if self._last.get(process) == "joined" and self.chains:
-            self.chains[-1].append(one)
-        else:
-            self.chains.append([one])
-        self._last[process] = "error"
+    def _finish(self, process: _Process, error: re.Match[str], frames: list[dict[str, Any]]) -> None:
+        if not process.is_joined:
+            process.chain = []
+            self.chains.append(process.chain)
+        message = (error["message"] or "")[:_MAX_MESSAGE]
+        process.chain.append({"type": error["type"], "message": message, "frames": frames[-_MAX_FRAMES:]})
+        process.is_joined, process.may_continue = False, True
