@@ -33,6 +33,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format .
