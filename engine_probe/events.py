@@ -206,7 +206,7 @@ class Failed(Event):
 
 @dataclass(frozen=True)
 class Hung(Event):
-    """No line, no byte read, no memory growth and no CPU time for `silent_seconds`."""
+    """No line came, no byte was read and no memory grew for `silent_seconds`."""
 
     event: ClassVar[str] = "hung"
     silent_seconds: float = 0.0
