@@ -64,6 +64,7 @@ class ConsoleApp(App[int]):
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
         self.theme = DARK.name
+        self.animation_level = "none"  # nothing moves unless a value changed
         self.backend = backend
         self.glyphs = glyphs or choose()
         self._deployment, self._start = deployment, start

@@ -93,17 +93,20 @@ class LogPane(ScrollView, can_focus=True):
         return tuple(self._rows)
 
     def follow(self, following: bool) -> None:
+        self._set_following(following)
+        if following:
+            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+
+    def _set_following(self, following: bool) -> None:
         if following != self.following:
             self.following = following
             self.post_message(self.FollowChanged())
-        if following:
-            self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
-        self._retitle()
+            self._retitle()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if not self.following and new_value > old_value and new_value >= self.max_scroll_y:
-            self.follow(True)
+            self._set_following(True)
 
     def on_resize(self) -> None:
         if self.following:
@@ -140,7 +143,8 @@ class LogPane(ScrollView, can_focus=True):
 
     def _retitle(self) -> None:
         kept = len(self._rows)
-        count = f"{self.total_rows:,} lines" + (f", last {kept:,} kept" if kept < self.total_rows else "")
+        count = f"{self.total_rows:,} line" + ("s" if self.total_rows != 1 else "")
+        count += f", last {kept:,} kept" if kept < self.total_rows else ""
         state = "following" if self.following else "paused, space follows"
         mark = self._glyphs.running + " " if self.has_focus else ""
         self.border_title = self._glyphs.text(f"{mark}Log · {count} · {state}")
