@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import ArgValue
 
 _LONGEST_LOAD_SECONDS = 600.0
-_ARGS: dict[str, ArgValue] = {"max-model-len": 256, "kv-cache-memory-bytes": "16M", "enforce-eager": True}
+_ARGS: dict[str, ArgValue] = {"max-model-len": 256, "kv-cache-memory-bytes": "64M", "enforce-eager": True}
 _ENV = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
