@@ -37,7 +37,8 @@ class CaseFolder:
     def record(self, load_number: int, happening: Event | Decision) -> None:
         """Append one event or decision; a load's text also goes to its own log file."""
         if isinstance(happening, Text):
-            self._append(f"load-{load_number}.log", mask(happening.line))
+            # One line an event, so that evidence finds its line again; progress bars hold carriage returns.
+            self._append(f"load-{load_number}.log", mask(happening.line).replace("\r", " ").replace("\n", " "))
         self._append("events.jsonl", json.dumps(_content(happening), ensure_ascii=False, separators=(",", ":")))
 
     def keep_deployment(self, deployment: Deployment, moment: str) -> None:

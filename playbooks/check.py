@@ -13,7 +13,7 @@ from engine_probe.errors import nearest_word
 from playbooks import experiments, requests
 from playbooks.conditions import ConditionError, parse
 from playbooks.facts import is_fact, register
-from playbooks.patterns import compile_pattern, compile_wording, is_slow, slow_probes
+from playbooks.patterns import compile_pattern, compile_wording, is_slow, repeated_letters, slow_probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -94,7 +94,7 @@ def _patterns(playbook: Playbook) -> Iterator[Problem]:
         except re.error as error:
             yield Problem(place, f"the pattern does not compile: {error}")
             continue
-        if is_slow(pattern, probes):
+        if is_slow(pattern, (*probes, *repeated_letters(text))):
             yield Problem(place, "the pattern takes too long on a line of 10,000 characters (nested repeats?)")
 
 

@@ -80,3 +80,8 @@ def is_slow(pattern: re.Pattern[str], probes: tuple[str, ...], clock: Callable[[
 def slow_probes(samples: list[str]) -> tuple[str, ...]:
     """Lines on which a bad pattern shows: one letter, blanks, digits, and the playbook's own samples repeated."""
     return ("a", " ", "1", "a ", "1.", *(sample for sample in samples if sample))
+
+
+def repeated_letters(pattern: str) -> tuple[str, ...]:
+    """Letters that `pattern` itself repeats: `x` of `(x+x+)+y`, on which it is slowest."""
+    return tuple(sorted(set(re.findall(r"(?<!\\)(\w)\)?[+*{]", pattern))))

@@ -163,6 +163,7 @@ class _Driver:
             tasks.append(asyncio.create_task(self._read_decisions(decisions)))
         try:
             while self.session.progress.phase != "done":
+                await asyncio.sleep(0)  # a policy that decides at once, again and again, can still be cancelled
                 decision = policy.decide(self.session) if policy is not None else None
                 await self._take(decision if decision is not None else await self._inbox.get())
         finally:

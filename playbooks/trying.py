@@ -125,6 +125,8 @@ def on_effect_failed(session: Session, done: EffectFailed) -> Answer:
     """The change could not be written, or not be undone: wait for the person."""
     session = replace(session, running=None)
     if isinstance(done.effect, WriteRevision):
+        refused = next(one for one in session.fixes if one.id == session.applied_fix)
+        session = _with_fix(session, replace(refused, unavailable=f"it could not be written: {done.text}"))
         session = replace(session, applied_fix=None, step=Step.FIX, checks=())
         return with_progress(session, phase="deciding", before=None), ()
     if isinstance(done.effect, UndoRevision):

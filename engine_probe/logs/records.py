@@ -112,6 +112,9 @@ def layer_of_frames(frames: Sequence[Mapping[str, Any]]) -> str:
 
 def _module_of(file: str) -> str | None:
     parts = PurePath(file.replace("\\", "/")).parts
+    for packages in ("site-packages", "dist-packages"):  # a venv may itself be called vllm
+        if packages in parts:
+            parts = parts[len(parts) - parts[::-1].index(packages) :]
     if "vllm" not in parts or not file.endswith(".py"):
         return None
     start = len(parts) - 1 - parts[::-1].index("vllm")
