@@ -13,7 +13,8 @@ from playbooks.session import Step
 from tests import tui_samples as samples
 from tests.tui_samples import FakeRun, backend, replaying
 from tui import actions
-from tui.app import ConsoleApp, free_path
+from tui.app import ConsoleApp
+from tui.exports import keep_text
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.help import HelpScreen
 from tui.screens.report import ReportScreen
@@ -345,6 +346,7 @@ async def test_driver_that_breaks_is_said_and_the_console_stays():
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen.over)
         assert "RuntimeError: [red]the pipe[/] is gone" in now_of(app)
+        assert "[red]the pipe[/] is gone" in body_of(app)
         assert app.is_running
 
 
@@ -371,10 +373,11 @@ async def test_export_writes_to_the_current_folder_and_says_when_it_cannot(tmp_p
         assert "engine.log:72" in (tmp_path / "vllm-console-2026-11-29-0007-export.txt").read_text(encoding="utf-8")
 
 
-def test_free_path_never_names_a_file_that_exists(tmp_path):
-    first = free_path(tmp_path, "case", "export.txt")
-    first.write_text("kept")
-    assert free_path(tmp_path, "case", "export.txt").name == "case-export-2.txt"
+def test_kept_text_never_writes_over_a_file(tmp_path):
+    first = keep_text(tmp_path, "../case", "export", "one")
+    assert first.parent == tmp_path
+    assert keep_text(tmp_path, "../case", "export", "two") != first
+    assert first.read_text(encoding="utf-8") == "one"
 
 
 async def test_report_is_read_from_its_file(tmp_path):
@@ -447,3 +450,14 @@ def test_help_names_every_action_once():
     text = draw_help(120, UNICODE).plain
     for action in actions.ACTIONS:
         assert text.count(action.tooltip) == 1, action.id
+
+
+def test_wizard_refuses_a_wrong_deployment_before_it_opens(tmp_path, capsys):
+    from tui.cli import main
+
+    path = tmp_path / "deployment.yaml"
+    path.write_text("modles: []\n")
+    with pytest.raises(SystemExit) as end:
+        main(["wizard", "--deployment", str(path)])
+    assert end.value.code == 2
+    assert f"{path}:1" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -12,6 +11,7 @@ from textual import work
 from textual.app import App
 from textual.message import Message
 
+from tui.exports import keep_text
 from tui.running import Backend, CannotOpenError, CaseRun, EngineView
 from tui.screens.base import ConsoleScreen
 from tui.screens.help import HelpScreen
@@ -144,22 +144,20 @@ class ConsoleApp(App[int]):
         """OSC 52 is never answered, so the same text also goes to a file, whose path is said."""
         text = self._shown_text()
         self.copy_to_clipboard(text)
-        self._write(self.backend.exports, "copy.txt", text, "Copied. If your terminal refused it: ")
+        self._write(self.backend.exports, "copy", text, "Copied. If your terminal refused it: ")
 
     def do_export(self) -> None:
-        self._write(Path.cwd(), "export.txt", self._shown_text(), "Written: ")
+        self._write(Path.cwd(), "export", self._shown_text(), "Written: ")
 
     def _shown_text(self) -> str:
         return self.screen.plain_text() if isinstance(self.screen, ConsoleScreen) else ""
 
     def _write(self, folder: Path, kind: str, text: str, words: str) -> None:
         case = self.last_session.case if self.last_session else ""
-        path = free_path(folder, "vllm-console" + (f"-{re.sub(r'[^A-Za-z0-9.-]', '_', case)}" if case else ""), kind)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path = keep_text(folder, case, kind, text)
         except OSError as error:
-            self.notify(f"Not written: {path}: {error.strerror}", severity="error", markup=False)
+            self.notify(f"Not written to {folder}: {error.strerror}", severity="error", markup=False)
             return
         self.notify(f"{words}{path}", markup=False)
 
@@ -180,15 +178,6 @@ class ConsoleApp(App[int]):
         self.exit(code)
 
 
-def free_path(folder: Path, stem: str, kind: str) -> Path:
-    """A file that is not there yet: nothing is written over."""
-    name, _, ending = kind.rpartition(".")
-    path, number = folder / f"{stem}-{name}.{ending}", 2
-    while path.exists():
-        path, number = folder / f"{stem}-{name}-{number}.{ending}", number + 1
-    return path
-
-
 def run_console(
     deployment: Path | None = None,
     engine: str | None = None,
@@ -197,8 +186,11 @@ def run_console(
     cold: bool = False,
     ascii_only: bool | None = None,
 ) -> int:
-    """Opens the console; the exit code says how the last case ended."""
+    """Opens the console; the exit code says how the last case ended. Raises InputError for a wrong deployment."""
+    from engine_probe.deployment import read_deployment  # noqa: PLC0415 -- as below
     from tui.backend import real_backend  # noqa: PLC0415 -- tests and headless commands open no engine
 
+    if deployment is not None:
+        read_deployment(deployment)
     app = ConsoleApp(real_backend(engine, cold=cold), deployment=deployment, start=start, glyphs=choose(ascii_only))
     return app.run() or 0

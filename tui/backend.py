@@ -18,6 +18,7 @@ from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
 from engine_probe.locations import find_locations
+from engine_probe.preflight import check_model_folder
 from playbooks.context import Context, new_session, read_context
 from playbooks.lab.faults import build_fault, fault_named
 from tui.commands.replay_run import engine_for, run_session
@@ -80,7 +81,10 @@ def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
             path = build_fault(fault_named(context.library, LAB_CASE), Path(folder.name))
         assert path is not None
         deployment = read_deployment(path)
-        return EngineCase(deployment, engine_for(engine, deployment), grade, context, folder)
+        chosen = engine_for(engine, deployment)
+        for launch in deployment.models:
+            check_model_folder(launch, chosen)
+        return EngineCase(deployment, chosen, grade, context, folder)
     except (InputError, EngineError, OSError) as error:
         if folder is not None:
             folder.cleanup()

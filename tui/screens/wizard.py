@@ -132,7 +132,10 @@ class WizardScreen(ConsoleScreen):
     def on_wizard_screen_over(self, message: Over) -> None:
         self._take()
         self.over, self._error = True, message.error
-        self._set_session(message.session or self.session)
+        session = message.session or self.session
+        if message.error is not None:
+            session = replace(session, verdict="stopped", running=None, notes=(*session.notes, message.error))
+        self._set_session(session)
 
     def _take(self) -> None:
         self._take_is_due = False

@@ -52,7 +52,8 @@ def fixes_body(session: Session, marked: str | None, value: str | None, width: i
         words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
         return Body(above=part(words, "$quiet"))
     choices = [Choice(None, (_heading(width),))]
-    choices += [Choice(fix.id, _option_rows(fix, width, glyphs)) for fix in session.fixes]
+    possible_first = sorted(session.fixes, key=lambda fix: fix.unavailable is not None)
+    choices += [Choice(fix.id, _option_rows(fix, width, glyphs)) for fix in possible_first]
     fix = find_fix(session, marked)
     below = [part(""), *fix_detail(fix, value, width)] if fix else []
     return Body(choices=tuple(choices), marked=marked, below=lines(below))
@@ -80,9 +81,11 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
     outcome = {"verified": f"{glyphs.done} verified", "did not hold": f"{glyphs.failed} did not hold"}.get(fix.outcome)
     if outcome:
         row += part(cell(outcome, price), "$success" if fix.outcome == "verified" else "$error")
+    elif fix.unavailable and not expect:
+        row += part(cell(f"{glyphs.rest} not possible", price), "$warning")
     else:
         row += part(cell(fix.you_lose or "none" if expect else fix.risk, price).rstrip(), "$quiet")
-    if fix.unavailable:
+    if fix.unavailable and expect:
         reason = part(cell(f"{glyphs.rest} not possible: {fix.unavailable}", width - 4).rstrip(), "$warning")
         return (row, part("  ") + reason)
     return (row,)
@@ -92,6 +95,8 @@ def fix_detail(fix: FixOption, value: str | None, width: int) -> list[Content]:
     """The difference and what stands behind it; also what the question before applying shows."""
     rows = diff_rows(diff_with(fix, value), width) if fix.diff else []
     rows += [part("")] if rows else []
+    if fix.unavailable:
+        rows += _labelled("impossible", fix.unavailable, width, "$warning")
     if fix.by_hand:
         rows += _labelled("by hand", fix.by_hand, width, "$warning")
     rows += _labelled("why", fix.why, width)

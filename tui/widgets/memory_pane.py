@@ -90,11 +90,7 @@ def draw_host(view: HostView, width: int, glyphs: Glyphs) -> Content:
     rows = [_ram_row(view, width, glyphs)]
     model = number(view.model_gib)
     if model is not None:
-        share = (
-            part(f"{glyphs.used} ", "$accent")
-            + part(f"{gib(model)} GiB")
-            + part(" resident in its processes", "$quiet")
-        )
+        share = part(f"{glyphs.used} ", "$accent") + part(f"{gib(model)} GiB") + part(" resident", "$quiet")
     else:
         share = part(view.model_gib.reason if isinstance(view.model_gib, Unknown) else "", "$quiet")
     rows.append(_label("model") + share.truncate(max(width - 11, 1), ellipsis=True))
@@ -138,9 +134,14 @@ def draw_gpus(view: HostView, width: int, glyphs: Glyphs) -> Content:
     for gpu in view.gpus:
         words = _of(gpu.used_gib, gpu.total_gib)
         used, total = number(gpu.used_gib), number(gpu.total_gib)
-        room = min(width - 4 - len(words) - 2, 40)
+        room = min(width - 7 - len(words) - 2, 40)
         drawn = bar(used, 0.0, total, room, glyphs) if used is not None and total is not None else part("")
-        rows.append(part(f"{gpu.index:<4}", "$quiet") + drawn + part("  ") + part(cut(words, width - 6)))
+        rows.append(
+            part(f"GPU {gpu.index:<3}", "$quiet")
+            + drawn
+            + part("  " if drawn.plain else "")
+            + part(cut(words, width - 7))
+        )
     return lines(rows)
 
 

@@ -54,8 +54,10 @@ def _one(stage: StageTime, form: str, inner: str, glyphs: Glyphs, running_since:
     glyph = {"done": glyphs.done, "failed": glyphs.failed, "running": glyphs.running}.get(stage.state, glyphs.rest)
     name = SHORT_NAMES.get(stage.stage, stage.stage)
     time = ""
-    if stage.seconds is not None and stage.state != "not reached":
-        time = _time(stage.seconds + (running_since if stage.state == "running" else 0.0), form, stage.state)
+    if stage.state == "running":
+        time = _time((stage.seconds or 0.0) + running_since, form, stage.state)
+    elif stage.seconds is not None and stage.state != "not reached":
+        time = _time(stage.seconds, form, stage.state)
     style = _STYLES[stage.state]
     name_style = "" if stage.state == "done" else style
     return (
