@@ -100,13 +100,9 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
     seconds = time.monotonic() - began
     found = _found(fault, session)
     output.result(found | {"seconds": round(seconds, 1), "engine": wish.grade})
-    for note in () if session.verdict == "verified" else session.notes:
-        output.note(note)
-    if session.report_path:
-        output.text(f"report: {session.report_path}")
+    output.text(f"{seconds:.1f} s")
     verified = bool(found["verified"])
-    output.text(f"\n{seconds:.1f} s")
-    output.text("verified" if verified else "not verified", "bold green" if verified else "bold red")
+    printer.end(session, "verified" if verified else "not verified")
     return 0 if verified else max(1, exit_code(session))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.events import Ended, Event, Preflight, Ready, StageLeft, Trouble, Warmed
+from engine_probe.events import Ended, Event, Preflight, Ready, StageLeft, Warmed
 from playbooks.report import cause_lines, check_line, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
 
@@ -37,15 +37,23 @@ class SessionPrinter:
         self._tell_fix(session)
         self._tell_checks(session)
         self._tell_progress(session)
+        self._tell_notes(session)
+
+    def _tell_notes(self, session: Session) -> None:
+        """With JSON on stdout the notes go to stderr: what went wrong is said either way."""
         for note in session.notes[self._notes :]:
-            self.output.text(f"  note: {note}")
+            if self.output.as_json:
+                self.output.note(note)
+            else:
+                self.output.text(f"  note: {note}")
         self._notes = len(session.notes)
 
-    def end(self, session: Session) -> None:
-        """The verdict and where the report is."""
+    def end(self, session: Session, verdict: str | None = None) -> None:
+        """Where the report is, and last the verdict: the session's own, or another word for it."""
+        self._tell_notes(session)
         if session.report_path:
             self.output.text(f"report: {session.report_path}")
-        word = session.verdict or "not finished"
+        word = verdict or session.verdict or "not finished"
         self.output.text(word, _VERDICT_STYLES.get(word, "bold red"))
 
     def _tell_progress(self, session: Session) -> None:
@@ -68,8 +76,6 @@ class SessionPrinter:
                 self.output.text(f"   GPU {holder['gpu_index']} is held by pid {holder['pid']} ({holder['name']})")
         elif isinstance(event, Ended) and event.left_behind:
             self.output.text(f"   left behind: {', '.join(event.left_behind)}")
-        elif isinstance(event, Trouble):
-            self.output.note(event.text)
 
     def _tell_symptom(self, session: Session) -> None:
         if session.symptom is None or self._symptom_is_told:
