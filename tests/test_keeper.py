@@ -2,92 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
-import sys
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from engine_probe import events as ev
-from engine_probe.child import process_tree
 from engine_probe.engine import local_engine
 from engine_probe.requests import Request
 from engine_probe.supervisor import Limits, Probe
+from tests.stand_in.probing import (
+    StandInLaunch,
+    collect,
+    free_port,
+    held,
+    is_gone,
+    only,
+    request_then_stop,
+    texts,
+    until,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-STAND_IN = str(Path(__file__).parent / "stand_in")
 pytestmark = pytest.mark.timeout(60)
-
-
-@dataclass(frozen=True)
-class StandInLaunch:
-    """What the supervisor asks of a launch, for a program that is not vLLM."""
-
-    behaviour: str
-    port: int
-    name: str = "m"
-    model: str = "stand-in"
-    env: dict[str, str] = field(default_factory=dict)
-
-    def argv(self) -> list[str]:
-        return ["python", "-m", "stand_in_server", self.behaviour, "--port", str(self.port)]
-
-    def child_env(self) -> dict[str, str]:
-        return {"PYTHONPATH": STAND_IN, **self.env}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-async def collect(
-    behaviour: str,
-    react: Callable[[Probe, ev.Event], object] | None = None,
-    limits: Limits | None = None,
-    port: int | None = None,
-    keep_port: bool = False,
-) -> list[ev.Event]:
-    """All events of one load until it has ended; `react` may answer an event with an order."""
-    seen: list[ev.Event] = []
-    engine = local_engine(sys.executable, "the test")
-    async with Probe(engine, limits=limits, keep_port=keep_port) as probe:
-        await probe.load(StandInLaunch(behaviour, port or free_port()), "cold")
-        async for event in probe.events():
-            seen.append(event)
-            if react is not None:
-                answer = react(probe, event)
-                if asyncio.iscoroutine(answer):
-                    await answer
-            if isinstance(event, ev.Ended):
-                break
-    return seen
-
-
-def only(events: list[ev.Event], kind: type[ev.Event]) -> ev.Event:
-    found = [event for event in events if isinstance(event, kind)]
-    assert len(found) == 1, f"{len(found)} {kind.__name__} in {[e.event for e in events]}"
-    return found[0]
-
-
-def texts(events: list[ev.Event]) -> list[str]:
-    return [event.line for event in events if isinstance(event, ev.Text)]
-
-
-def request_then_stop(probe: Probe, event: ev.Event) -> object:
-    if isinstance(event, ev.Ready):
-        return probe.request("m", Request("r1", "/v1/completions", {"prompt": "x"}))
-    if isinstance(event, ev.RequestAnswered):
-        return probe.stop("m")
-    return None
 
 
 async def test_a_served_model_is_ready_answers_and_ends_clean() -> None:
@@ -111,12 +48,18 @@ async def test_a_refused_request_carries_the_server_s_own_words() -> None:
 
 async def test_a_tree_that_ignores_sigterm_and_left_its_session_is_gone_with_its_shared_memory() -> None:
     def react(probe: Probe, event: ev.Event) -> object:
+        if isinstance(event, ev.Ended):  # and not only once the probe is closed
+            assert is_gone(held(seen)[0])
+        seen.append(event)
         return probe.stop("m") if isinstance(event, ev.Ready) else None
 
+    seen: list[ev.Event] = []
     events = await collect("tree", react)
-    _, segment, pid = next(line for line in texts(events) if line.startswith("holding")).split()
-    assert process_tree.read_one(int(pid)) is None
-    assert not Path("/dev/shm", segment).exists()
+    pid, segment = held(events)
+    ended = only(events, ev.Ended)
+    assert pid in ended.killed_pids
+    assert ended.removed_shm == [str(segment)]
+    assert is_gone(pid)
 
 
 async def test_the_signal_that_ended_a_process_is_named() -> None:
@@ -193,19 +136,12 @@ async def test_a_killed_keeper_or_load_leaves_nothing(victim: str) -> None:
         return None
 
     events = await collect("tree", react)
-    _, segment, pid = next(line for line in texts(events) if line.startswith("holding")).split()
+    pid, segment = held(events)
     if victim == "load":
         assert only(events, ev.Failed).signal == "SIGKILL"
     else:
         assert any(isinstance(event, ev.Trouble) and event.fatal for event in events)
-    await until(lambda: process_tree.read_one(int(pid)) is None and not Path("/dev/shm", segment).exists())
-
-
-async def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline, "still not so after the deadline"
-        await asyncio.sleep(0.02)
+    await until(lambda: is_gone(pid) and not segment.exists())
 
 
 async def test_an_engine_that_is_no_python_is_one_fatal_trouble() -> None:

@@ -107,6 +107,7 @@ class Load:
 
         A load that has ended by itself stays what it is, a failure.
         """
+        self._context.collect_exits()
         if self._stopping_since is not None or self._root_ended is not None or self.finished:
             return
         self._stopping_since = time.monotonic()

@@ -60,9 +60,9 @@ def parse(line: bytes) -> Order:
     if not isinstance(content, dict):
         raise ValueError("an order is an object")
     kind = content.get("do")
-    makers: dict[Any, Callable[[dict[str, Any]], Order]]
+    makers: dict[str, Callable[[dict[str, Any]], Order]]
     makers = {"warm": _warm, "load": _load, "request": _request, "stop": _stop}
-    if kind not in makers:
+    if not isinstance(kind, str) or kind not in makers:
         raise ValueError(f"no such order: {kind!r}")
     return makers[kind](content)
 

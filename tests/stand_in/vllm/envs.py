@@ -1,0 +1,1 @@
+"""Empty: the warm process looks only for a cache to clear."""
