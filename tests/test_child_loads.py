@@ -7,12 +7,18 @@ import signal
 import socket
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
 from engine_probe import events as ev
+from engine_probe.child.context import Context
+from engine_probe.child.load import Load
+from engine_probe.child.orders import LoadOrder
+from engine_probe.child.sweep import Swept
 from engine_probe.engine import local_engine
 from engine_probe.requests import Request
 from engine_probe.supervisor import Limits, Probe
@@ -28,6 +34,9 @@ from tests.stand_in.probing import (
     texts,
     until,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(60)
 ENGINE = local_engine(sys.executable, "the test")
@@ -208,3 +217,25 @@ async def test_a_hang_is_said_once() -> None:
     events = await collect("hang", react, Limits(hang_s=0.1))
     assert len(of_kind(events, ev.Hung)) == 1
     assert texts(events) == ["about to hang"]
+
+
+def test_a_root_that_ended_before_its_pid_was_known_ends_the_load_with_its_code(tmp_path: Path) -> None:
+    """A fork of the warm process may be over, and reaped, before the warm process has said its pid."""
+    seen: list[ev.Event] = []
+    context = Context(
+        private_dir=str(tmp_path),
+        emit=seen.append,
+        post=lambda call: call(),
+        sweep=lambda _select, _shm: Swept(),
+        collect_exits=lambda: None,
+        claim_exit=lambda _pid: 3 << 8,
+        watch_pipe=lambda _inode: None,
+    )
+    argv = ["vllm", "serve", "m", "--port", str(free_port())]
+    order = LoadOrder("m", argv, {}, str(tmp_path), "cold", keep_port=False, hang_s=300.0, model_dirs=[])
+    load = Load(order, 1, context, promised_ports=[])
+    load.begun(2**22 + 1)
+    load.tick(None, time.monotonic() + 10)
+    load.close()
+    assert only(seen, ev.Failed).exit_code == 3
+    assert isinstance(seen[-1], ev.Ended)

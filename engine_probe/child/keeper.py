@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import select
 import selectors
 import shutil
 import signal
@@ -81,9 +82,9 @@ class Keeper:
     def _loop(self) -> None:
         next_scan = 0.0
         while self._loads or not self._is_ending:
+            self._await_console()
             for key, _ in self._selector.select(_TICK_S):
                 key.data()
-            self._outbox.flush()
             if self._outbox.broken:
                 self._end(None)
             self._collect_exits()
@@ -96,6 +97,14 @@ class Keeper:
                 load.tick(processes, now)
                 if load.finished:
                     self._forget(load)
+
+    def _await_console(self) -> None:
+        """Be woken when the console has read, as long as events wait for that."""
+        is_awaited = self._outbox.fd in self._selector.get_map()
+        if self._outbox.wants_to_write and not is_awaited:
+            self._selector.register(self._outbox.fd, selectors.EVENT_WRITE, self._outbox.flush)
+        elif is_awaited and not self._outbox.wants_to_write:
+            self._selector.unregister(self._outbox.fd)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         reason = f"the probe was ended by {signal.Signals(number).name}"
@@ -186,8 +195,8 @@ class Keeper:
         if not any(load.awaits_pid for load in self._loads.values()):
             self._unclaimed.clear()
 
-    def _sweep(self, select: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
-        return sweep.sweep(select, known_shm, spared=(self._watchdog.pid,), collect_exits=self._collect_exits)
+    def _sweep(self, chosen: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
+        return sweep.sweep(chosen, known_shm, spared=(self._watchdog.pid,), collect_exits=self._collect_exits)
 
     def _end(self, reason: str | None) -> None:
         self._is_ending = True
@@ -207,6 +216,6 @@ class Keeper:
         shutil.rmtree(self._private_dir, ignore_errors=True)
         deadline = time.monotonic() + _LAST_EVENTS_S
         while self._outbox.wants_to_write and time.monotonic() < deadline:
-            time.sleep(0.01)
+            select.select((), (self._outbox.fd,), (), _TICK_S)
             self._outbox.flush()
         self._watchdog.dismiss()

@@ -17,7 +17,7 @@ class Outbox:
     """
 
     def __init__(self, fd: int, max_waiting_bytes: int = 64 * 1024 * 1024) -> None:
-        self._fd = fd
+        self.fd = fd
         self.broken = False
         self._max_waiting_bytes = max_waiting_bytes
         self._waiting: deque[bytes] = deque()
@@ -48,7 +48,7 @@ class Outbox:
         while self.wants_to_write:
             line = self._waiting[0]
             try:
-                written = os.write(self._fd, line)
+                written = os.write(self.fd, line)
             except BlockingIOError:
                 return
             except OSError:
