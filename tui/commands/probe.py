@@ -22,6 +22,7 @@ from engine_probe.engine_check import check_engine
 from engine_probe.engine_names import engine_of_spec
 from engine_probe.engines import choose_engine
 from engine_probe.errors import InputError
+from engine_probe.flag_gate import refuse_wrong_flags
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
 from engine_probe.launch import Deployment
@@ -127,6 +128,8 @@ async def run_probe(engine: Engine, deployment: Deployment, wish: Wish, output: 
     """One probe from the preflight to its clean end; the contract's exit code."""
     if wish.hold and wish.grade == "dry":
         raise InputError("--hold: a dry load has nothing to keep up")
+    for text in refuse_wrong_flags(deployment, engine):
+        note(text)
     before = _preflight(engine, deployment, wish)
     keeper = RunFiles.create()
     printer = ProbePrinter(output, wish.verbose)
