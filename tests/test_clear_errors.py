@@ -23,7 +23,7 @@ def run(*words: str, engine: str | None = None) -> subprocess.CompletedProcess[s
     """The console as its own process, without a terminal."""
     options = ["--engine", engine] if engine else []
     command = [sys.executable, "-m", "tui.cli", words[0], *options, *words[1:]]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
 
 
 def assert_clear(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,12 +37,20 @@ class Watched:
     def __init__(self, engine: Engine, model: Path, grade: str) -> None:
         self.mark = f"LEAVES_NOTHING={uuid.uuid4()}"
         self.shm_before = set(Path("/dev/shm").iterdir())
+        # Short, because paths of sockets are, and its own, because other probes may run beside the test.
+        self.temp = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
         name, _, value = self.mark.partition("=")
         words = ["probe", "--json", "--hold", "--yes", "--grade", grade, "--engine", engine.label, "--"]
         launch = ["vllm", "serve", str(model), "--enforce-eager", "--kv-cache-memory-bytes", "96M"]
         self.console = subprocess.Popen(
             [sys.executable, "-m", "tui.cli", *words, *launch, "--max-model-len", "1408"],
-            env={**os.environ, name: value, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+            env={
+                **os.environ,
+                "TMPDIR": str(self.temp),
+                name: value,
+                "HF_HUB_OFFLINE": "1",
+                "VLLM_NO_USAGE_STATS": "1",
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
@@ -54,8 +63,9 @@ class Watched:
     def shm(self) -> set[Path]:
         return set(Path("/dev/shm").iterdir()) - self.shm_before
 
-    def temp_folders(self) -> list[Path]:
-        return list(Path(tempfile.gettempdir()).glob("vllm-console-????????"))
+    def temp_files(self) -> list[Path]:
+        """torchinductor's cache is the user's, and stays."""
+        return [path for path in self.temp.iterdir() if not path.name.startswith("torchinductor_")]
 
     def wait_for(self, event: str) -> dict[str, Any]:
         """Read the console's events until one of this kind."""
@@ -67,10 +77,11 @@ class Watched:
         raise AssertionError(f"the console ended before {event}")
 
     def assert_gone(self) -> None:
-        until(lambda: not self.living() and not self.shm() and not self.temp_folders(), self.describe)
+        until(lambda: not self.living() and not self.shm() and not self.temp_files(), self.describe)
+        shutil.rmtree(self.temp)
 
     def describe(self) -> str:
-        return f"left: {[process_tree.title(p) for p in self.living()]} {self.shm()} {self.temp_folders()}"
+        return f"left: {[process_tree.title(p) for p in self.living()]} {self.shm()} {self.temp_files()}"
 
 
 def until(holds: Callable[[], bool], describe: Callable[[], str], seconds: float = 30.0) -> None:

@@ -192,7 +192,7 @@ def _holder_in_words(holder: dict[str, object]) -> str:
 
 def _explain_broken_engine(engine: Engine, fatal: str | None, printer: ProbePrinter) -> None:
     """A load that logged nothing may have failed because vLLM itself cannot be imported: that is another error."""
-    if fatal is None and printer.saw_records:
+    if printer.saw_records:
         return
     report = check_engine(engine)
     if report.troubles:
