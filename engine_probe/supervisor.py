@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
+from engine_probe import wire_orders
 from engine_probe.child.bootstrap import CODE
 from engine_probe.child_archive import child_archive
 from engine_probe.engine import EngineError
@@ -105,8 +105,7 @@ class Probe:
 
     async def warm(self, launches: tuple[Launch, ...] = ()) -> None:
         """Begin to import vLLM now, with what `launches` need, so that the first warm load need not wait for it."""
-        env = {name: value for launch in launches for name, value in launch.child_env().items()}
-        self._order({"do": "warm", "model_dirs": [launch.model for launch in launches], "env": env})
+        self._order(wire_orders.warm_order(launches))
 
     async def load(self, launch: Launch, grade: str) -> None:
         """Ask for a load; returns at once. `grade` is dry, warm or cold.
@@ -121,17 +120,13 @@ class Probe:
         tracker = StageTracker(self._wordings, launch.name)
         self._following[launch.name] = Following(launch.name, tracker, self.limits, asyncio.get_running_loop().time())
         self._order(
-            {
-                "do": "load",
-                "model": launch.name,
-                "model_dirs": [launch.model],
-                "argv": launch.argv(),
-                "env": dict(launch.child_env()),
-                "cwd": str(Path.cwd()) if self.engine.is_local else None,
-                "grade": grade,
-                "keep_port": self.keep_port,
-                "hang_s": self.limits.hang_s,
-            }
+            wire_orders.load_order(
+                launch,
+                grade,
+                hang_s=self.limits.hang_s,
+                keep_port=self.keep_port,
+                is_local=self.engine.is_local,
+            )
         )
 
     async def request(self, model: str, request: Request) -> None:
@@ -142,20 +137,11 @@ class Probe:
             self._emit(ev.RequestAnswered(model, id=request.id, path=request.path, error=why))
             return
         following.asked(request)
-        self._order(
-            {
-                "do": "request",
-                "model": model,
-                "id": request.id,
-                "path": request.path,
-                "body": None if request.body is None else dict(request.body),
-                "timeout_s": request.timeout_s,
-            }
-        )
+        self._order(wire_orders.request_order(model, request))
 
     async def stop(self, model: str, reason: str | None = None) -> None:
         """End a load; its `Ended` follows, after a `Failed` when a `reason` is given."""
-        self._order({"do": "stop", "model": model, "reason": reason})
+        self._order(wire_orders.stop_order(model, reason))
 
     async def events(self) -> AsyncIterator[ev.Event]:
         """Every event in order, until the child has ended. For one consumer."""
@@ -219,4 +205,4 @@ class Probe:
             for name, following in self._following.items():
                 reason = following.give_up(now)
                 if reason is not None:
-                    self._order({"do": "stop", "model": name, "reason": reason})
+                    self._order(wire_orders.stop_order(name, reason))

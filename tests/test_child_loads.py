@@ -148,14 +148,20 @@ async def test_another_server_on_the_port_is_not_taken_for_the_load() -> None:
 
     def react(probe: Probe, event: ev.Event) -> object:
         if isinstance(event, ev.Text):
-            threading.Thread(target=HTTPServer(("127.0.0.1", port), Stranger).serve_forever, daemon=True).start()
+            servers.append(HTTPServer(("127.0.0.1", port), Stranger))
+            threading.Thread(target=servers[0].serve_forever).start()
         return probe.stop("m") if asked.is_set() else None
 
-    assert not of_kind(await collect("hang", react, port=port), ev.Ready)
+    servers: list[HTTPServer] = []
+    try:
+        assert not of_kind(await collect("hang", react, port=port), ev.Ready)
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
 
 
-async def test_a_load_that_dies_while_another_is_swept_still_ends_with_its_own_code() -> None:
-    """The sweep of `a` waits until its processes are gone and takes every exit meanwhile."""
+async def test_a_load_that_dies_while_another_is_ended_ends_with_its_own_code() -> None:
     async with Probe(ENGINE) as probe:
         for name, behaviour in (("a", "tree"), ("b", "hang")):
             await probe.load(StandInLaunch(behaviour, free_port(), name), "cold")  # type: ignore[arg-type]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine_probe.child import log_tap
+from engine_probe.child import log_tap, stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -39,17 +39,19 @@ class Tapped:
         (folder / f"{log_tap.MODULE_NAME}.py").write_text(source, "utf-8")
         (folder / "logging.json").write_text(json.dumps(log_tap.logging_config("INFO")))
 
-    def run(self, code: str) -> tuple[str, list[dict[str, Any]]]:
-        """(what it printed, the records that came)."""
-        env = {
+    def env(self) -> dict[str, str]:
+        return {
             **os.environ,
             "PYTHONPATH": str(self.folder),
             "VLLM_LOGGING_CONFIG_PATH": str(self.folder / "logging.json"),
             log_tap.CHANNEL_VARIABLE: str(self.folder / "records"),
             log_tap.STACKS_VARIABLE: str(self.folder),
         }
+
+    def run(self, code: str) -> tuple[str, list[dict[str, Any]]]:
+        """(what it printed, the records that came)."""
         done = subprocess.run(
-            [sys.executable, "-c", CONFIGURE + code], env=env, capture_output=True, text=True, check=True
+            [sys.executable, "-c", CONFIGURE + code], env=self.env(), capture_output=True, text=True, check=True
         )
         assert done.stderr == ""
         return done.stdout, list(self._records())
@@ -117,6 +119,37 @@ def test_a_forked_process_sends_on_its_own(tapped: Tapped) -> None:
     )
     assert len({record["pid"] for record in records}) == 2
     assert len(list(tapped.folder.glob("stacks-*"))) == 2
+
+
+@contextlib.contextmanager
+def running(code: str, env: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python that has printed its first line."""
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_hung_process_shows_its_stack_each_time_anew(tapped: Tapped) -> None:
+    code = "import time\ndef stuck(): time.sleep(3600)\nprint(flush=True)\nstuck()"
+    with running(CONFIGURE + code, tapped.env()) as process:
+        rows = [stacks.collect(str(tapped.folder), [process.pid], {process.pid: "vllm"}, 10.0)[0] for _ in range(2)]
+    for row in rows:
+        assert (row["name"], row["unavailable"]) == ("vllm", None)
+        assert len([line for line in row["stack"] if line.endswith("in stuck")]) == 1
+
+
+def test_a_process_without_a_handler_is_not_asked(tapped: Tapped) -> None:
+    """The signal would end it, though a process of that pid once left a file."""
+    with running("import time; print(flush=True); time.sleep(3600)") as process:
+        (tapped.folder / f"stacks-{process.pid}").touch()
+        [row] = stacks.collect(str(tapped.folder), [process.pid], {})
+        assert row["name"] == "?"
+        assert row["unavailable"].startswith("did not answer (state ")
+        assert process.poll() is None
 
 
 def test_a_record_whose_message_cannot_be_made_disturbs_nothing(tapped: Tapped) -> None:

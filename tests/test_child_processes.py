@@ -31,10 +31,12 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     """A process in a session of its own, which says when it runs."""
     code = "import time; print(flush=True); time.sleep(3600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield process
-        process.kill()
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
 
 
 def a_process(pid: int, ppid: int = 1, session: int = 1, state: str = "S", ticks: int = 100) -> Process:
@@ -174,6 +176,13 @@ def test_a_sweep_kills_what_is_named_and_says_so(sleeper: subprocess.Popen[bytes
     assert swept.killed == {sleeper.pid}
     assert swept.left_behind == set()
     assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_a_sweep_leaves_the_exits_of_others_to_who_collects_them(sleeper: subprocess.Popen[bytes]) -> None:
+    other = os.posix_spawn(sys.executable, [sys.executable, "-c", "raise SystemExit(3)"], os.environ)
+    os.waitid(os.P_PID, other, os.WEXITED | os.WNOWAIT)
+    sweep.sweep(lambda _: {sleeper.pid}, collect_exits=sleeper.poll)
+    assert os.waitpid(other, 0) == (other, 3 << 8)
 
 
 def test_a_sweep_ends_a_suspended_process(sleeper: subprocess.Popen[bytes]) -> None:

@@ -173,6 +173,18 @@ async def test_a_keeper_that_dies_between_fork_and_report_leaves_no_load() -> No
     assert not [p for p in process_tree.read_all() if "stand_in_server hang" in process_tree.title(p)]
 
 
+async def test_a_warm_load_ends_with_the_keeper_even_without_its_watchdog() -> None:
+    with BareKeeper() as keeper:
+        pid = only(keeper.up_to(ev.ProbeStarted), ev.ProbeStarted).pid
+        keeper.load("hang", grade="warm")
+        root = only(keeper.up_to(ev.Text), ev.Started).pid
+        children = {p.pid for p in process_tree.read_all().values() if p.ppid == pid}
+        [watchdog] = children - {root, warm_pid(pid)}
+        os.kill(watchdog, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: is_gone(root))
+
+
 async def first_of(probe: Probe, kind: type[ev.Event]) -> AsyncIterator[ev.Event]:
     async for event in probe.events():
         yield event

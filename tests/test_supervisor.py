@@ -118,20 +118,24 @@ async def test_a_keeper_that_dies_leaves_no_request_and_no_load_without_an_end()
 
 
 async def test_leaving_a_probe_by_cancellation_waits_until_nothing_is_left() -> None:
-    started: list[int] = []
+    """Also when the cancellation is repeated while the probe is being left."""
+    held: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def load() -> None:
         async with Probe(ENGINE) as probe:
             await probe.load(StandInLaunch("tree", free_port()), "cold")  # type: ignore[arg-type]
             async for event in probe.events():
                 if isinstance(event, ev.Text):
-                    started.append(int(event.line.split()[2]))
-                    task.cancel()
+                    held.set_result(int(event.line.split()[2]))
 
     task = asyncio.create_task(load())
+    pid = await held
+    task.cancel()
+    await asyncio.wait([task], timeout=0.05)
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert is_gone(started[0])
+    assert is_gone(pid)
 
 
 async def test_a_request_to_an_unknown_model_is_answered() -> None:

@@ -18,12 +18,9 @@ from typing import TYPE_CHECKING
 from engine_probe import events
 from engine_probe.child import open_requests, orders, prctl, process_tree, sweep
 from engine_probe.child.context import Context
-from engine_probe.child.load import Load
+from engine_probe.child.loads import Loads
 from engine_probe.child.outbox import Outbox
 from engine_probe.child.posted import Posted
-from engine_probe.child.spawn import Unstartable, spawn
-from engine_probe.child.surroundings import command
-from engine_probe.child.warm_process import WarmProcess
 from engine_probe.child.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _TICK_S = 0.05
-_SCAN_S = 0.5
 _LAST_EVENTS_S = 5.0
 
 
@@ -46,14 +42,10 @@ class Keeper:
         self._selector = selectors.DefaultSelector()
         self._orders = orders.OrderReader(0)
         self._posted = Posted()
-        self._loads: dict[str, Load] = {}
-        self._loads_made = 0
         self._unclaimed: dict[int, int] = {}
-        self._warm: WarmProcess | None = None
         self._is_ending = False
         self._watchdog = Watchdog("CONSOLE_PROBE=" + os.path.basename(private_dir), private_dir)
-        self._adopter = os.getpid() if prctl.become_subreaper() else 0
-        self._context = Context(
+        context = Context(
             private_dir=private_dir,
             emit=self._outbox.send,
             post=self._posted.post,
@@ -62,6 +54,7 @@ class Keeper:
             claim_exit=lambda pid: self._unclaimed.pop(pid, None),
             watch_pipe=self._watchdog.watch_pipe,
         )
+        self._loads = Loads(context, self._selector, adopter=os.getpid() if prctl.become_subreaper() else 0)
 
     def run(self) -> None:
         """Until the console closes its end, or a signal asks to end; then leave nothing."""
@@ -80,7 +73,6 @@ class Keeper:
         self._leave()
 
     def _loop(self) -> None:
-        next_scan = 0.0
         while self._loads or not self._is_ending:
             self._await_console()
             for key, _ in self._selector.select(_TICK_S):
@@ -88,15 +80,7 @@ class Keeper:
             if self._outbox.broken:
                 self._end(None)
             self._collect_exits()
-            now = time.monotonic()
-            processes = None
-            if self._loads and now >= next_scan:
-                processes = process_tree.read_all()
-                next_scan = now + _SCAN_S
-            for load in list(self._loads.values()):
-                load.tick(processes, now)
-                if load.finished:
-                    self._forget(load)
+            self._loads.tick()
 
     def _await_console(self) -> None:
         """Be woken when the console has read, as long as events wait for that."""
@@ -124,75 +108,28 @@ class Keeper:
 
     def _obey(self, order: orders.Order) -> None:
         if isinstance(order, orders.WarmOrder):
-            self._warm_up(order)
-        elif isinstance(order, orders.LoadOrder):
-            self._make_load(order)
-        elif order.model in self._loads:
-            load = self._loads[order.model]
-            load.stop(order.reason) if isinstance(order, orders.StopOrder) else load.request(order)
-        elif isinstance(order, orders.RequestOrder):
-            self._outbox.send(open_requests.refused(order, f"{order.model} is not loaded"))
-
-    def _warm_up(self, order: orders.WarmOrder) -> WarmProcess:
-        if self._warm is None or self._warm.is_lost:
-            self._warm = WarmProcess(order, self._context, self._selector, self._adopter)
-        return self._warm
-
-    def _make_load(self, order: orders.LoadOrder) -> None:
-        if order.model in self._loads:
-            raise ValueError(f"{order.model} is loaded already")
-        if self._is_ending:
-            self._refuse(order, "the probe is ending")
+            self._loads.warm_up(order)
             return
-        promised = [load.port for load in self._loads.values()]
-        self._loads_made += 1
-        try:
-            load = Load(order, self._loads_made, self._context, promised)
-        except OSError as error:
-            self._refuse(order, str(error))
+        if isinstance(order, orders.LoadOrder):
+            if self._is_ending:
+                self._loads.refuse(order, "the probe is ending")
+            else:
+                self._loads.make(order)
             return
-        self._loads[load.model] = load
-        self._selector.register(load.text.reader, selectors.EVENT_READ, lambda: self._on_text(load))
-        self._selector.register(load.records.socket, selectors.EVENT_READ, load.records.read)
-        try:
-            self._start(load)
-        except Unstartable as error:
-            load.not_begun(f"vllm could not be started: {error}")
-
-    def _refuse(self, order: orders.LoadOrder, reason: str) -> None:
-        self._outbox.send(events.Failed(order.model, reason=reason))
-        self._outbox.send(events.Ended(order.model))
-
-    def _start(self, load: Load) -> None:
-        warm = None
-        if load.grade != "cold":
-            warm = self._warm_up(orders.WarmOrder(load.order.model_dirs, load.order.env))
-        if warm is not None and load.grade == "warm":
-            changed = warm.differences(load.order.env)
-            if changed:
-                load.become_cold(f"cold instead of warm: {', '.join(changed)} is read when vLLM is imported")
-        if warm is None or load.grade == "cold":
-            load.begun(spawn(command(load.argv), load.env, load.text.writer, load.order.cwd))
-        else:
-            warm.load(load)
-
-    def _on_text(self, load: Load) -> None:
-        if load.text.is_open and load.text.read() == 0:
-            self._selector.unregister(load.text.reader)
-            load.text.close()
-
-    def _forget(self, load: Load) -> None:
-        del self._loads[load.model]
-        if load.text.is_open:
-            self._selector.unregister(load.text.reader)
-        self._selector.unregister(load.records.socket)
-        load.close()
+        load = self._loads.get(order.model)
+        if isinstance(order, orders.RequestOrder):
+            if load is None:
+                self._outbox.send(open_requests.refused(order, f"{order.model} is not loaded"))
+            else:
+                load.request(order)
+        elif load is not None:
+            load.stop(order.reason)
 
     def _collect_exits(self) -> None:
         for pid, status in sweep.reap().items():
-            if not any(load.on_exit(pid, status) for load in self._loads.values()):
+            if not self._loads.on_exit(pid, status):
                 self._unclaimed[pid] = status
-        if not any(load.awaits_pid for load in self._loads.values()):
+        if not self._loads.some_await_pids:
             self._unclaimed.clear()
 
     def _sweep(self, chosen: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
@@ -200,8 +137,7 @@ class Keeper:
 
     def _end(self, reason: str | None) -> None:
         self._is_ending = True
-        for load in self._loads.values():
-            load.stop(reason)
+        self._loads.stop_all(reason)
 
     def _leave(self) -> None:
         """All loads have ended; what still descends from us goes too, then our folder."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe import events
 from engine_probe.child import http_client, listeners, log_tap, process_tree, surroundings
+from engine_probe.child.failure import failure
 from engine_probe.child.members import Members
 from engine_probe.child.open_requests import OpenRequests, refused
 from engine_probe.child.progress import Progress
@@ -186,7 +187,8 @@ class Load:
         seconds = round(time.time() - self._began, 3)
         was_asked = self._stopping_since is not None and self._stop_reason is None
         if not was_asked and not self._has_config():
-            self._context.emit(self._failure(seconds))
+            chains = [*self.records.exceptions, *self.text.tracebacks.chains]
+            self._context.emit(failure(self.model, self.members, chains, seconds, self._is_ready, self._stop_reason))
         self.finished = True
         self._context.emit(
             events.Ended(
@@ -201,25 +203,6 @@ class Load:
     def _has_config(self) -> bool:
         """A dry load that did what it was for."""
         return self.records.has_config and self.members.root_ending() == (0, None)
-
-    def _failure(self, seconds: float) -> events.Failed:
-        code, name = self.members.root_ending()
-        chains = [*self.records.exceptions, *self.text.tracebacks.chains]
-        return events.Failed(
-            self.model,
-            reason=self._stop_reason or self._how(code, name),
-            exit_code=code,
-            signal=name,
-            processes=self.members.ended_processes(),
-            exceptions=chains[0] if chains else [],
-            seconds=seconds,
-        )
-
-    def _how(self, code: int | None, name: str | None) -> str:
-        when = "after it was ready" if self._is_ready else "before it was ready"
-        if name is not None:
-            return f"vllm was ended by {name} {when}"
-        return f"vllm exited with code {'unknown' if code is None else code} {when}"
 
 
 def _port(order: LoadOrder, promised: Collection[int]) -> surroundings.Port:

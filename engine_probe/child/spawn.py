@@ -11,14 +11,14 @@ from engine_probe.child import prctl
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Unstartable = (OSError, ValueError, subprocess.SubprocessError)
-"""What `spawn` raises: no such file, no memory, a zero byte in an argument."""
-
 
 def spawn(
     argv: Sequence[str], env: Mapping[str, str], output_fd: int, cwd: str | None = None, pass_fds: Sequence[int] = ()
 ) -> int:
-    """Start `argv` in a session of its own, both outputs into `output_fd`; returns its pid."""
+    """Start `argv` in a session of its own, both outputs into `output_fd`; returns its pid.
+
+    Raises OSError (no such program, no memory), ValueError (a zero byte) or subprocess.SubprocessError.
+    """
     keeper = os.getpid()
     process = subprocess.Popen(
         list(argv),
