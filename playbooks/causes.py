@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from playbooks.context import lookup_of
+from playbooks import wording
+from playbooks.context import launch_named, lookup_of
+from playbooks.facts import info_of
 from playbooks.hypotheses import hypothesis_of
-from playbooks.match import evidence_of, exception_line, layer_of_exception, matched
-from playbooks.session import Cause, Session, Symptom
+from playbooks.match import evidence_of, exception_line, first_words, layer_of_exception, matched
+from playbooks.observe import log_file
+from playbooks.session import Cause, Session, Source, Symptom
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from playbooks.context import Context
     from playbooks.match import Sighting
     from playbooks.schema import Playbook
+    from playbooks.session import Evidence
 
 _CLEAR = 0.95
 _CLEAR_BUT_NOT_ROOT = 0.7
@@ -34,22 +38,44 @@ def symptom_of(session: Session) -> Symptom:
     )
     reason = progress.failure.reason if progress.failure is not None else "the load ended"
     headline = exception_line(progress.root) if progress.root is not None else reason
-    evidence = (progress.root_evidence,) if progress.root_evidence is not None else ()
     layer = layer_of_exception(progress.root) if progress.root is not None else None
-    return Symptom(kind, session.model, failed or running, layer, headline, evidence, _sources(session))
+    return Symptom(kind, session.model, failed or running, layer, headline, _evidence(session), _sources(session))
 
 
-def _sources(session: Session) -> tuple[tuple[str, str | None], ...]:
-    def missing(name: str) -> str | None:
-        fact = session.facts.get(name, Unknown("it was not looked for"))
-        return fact.reason if isinstance(fact, Unknown) else None
+def _evidence(session: Session) -> tuple[Evidence, ...]:
+    """The root exception, with the line of the text that shows it."""
+    progress = session.progress
+    if progress.root_evidence is None or progress.root is None:
+        return ()
+    line = progress.exceptions_at.get(first_words(str(progress.root.get("message", ""))))
+    return (replace(progress.root_evidence, line=line),)
 
+
+def _sources(session: Session) -> tuple[Source, ...]:
+    progress = session.progress
+    arguments = len(launch_named(session.deployment, session.model).args)
+    log = Source("log", f"{progress.lines:,} lines, {log_file(session)}")
     return (
-        ("log", None if session.progress.lines else "the load printed nothing"),
-        ("GPUs", missing("gpu.total_gib")),
-        ("config.json", missing("model.plain_attention")),
-        ("launch arguments", None),
+        log if progress.lines else Source("log", missing="the load printed nothing"),
+        _source(session, "GPUs", ("gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.total_gib")),
+        _source(session, "host", ("host.available_gib", "host.total_gib")),
+        _source(session, "model files", ("weights.on_disk_gib", "model.max_position_embeddings")),
+        Source("launch arguments", f"{arguments} given"),
     )
+
+
+def _source(session: Session, name: str, names: tuple[str, ...]) -> Source:
+    """What is known of `names`, in words; missing only when none of them is known."""
+    found: list[str] = []
+    reasons: list[str] = []
+    for one in names:
+        fact = session.facts.get(one, Unknown("it was not looked for"))
+        if isinstance(fact, Known):
+            info = info_of(one)
+            found.append(f"{info.label} {wording.quantity(fact.value, info.unit)}")
+        else:
+            reasons.append(fact.reason)
+    return Source(name, "; ".join(found), None if found else reasons[0])
 
 
 def causes_of(session: Session, context: Context) -> tuple[Cause, ...]:

@@ -25,6 +25,7 @@ class Computed:
     """One computed fact."""
 
     name: str
+    label: str
     unit: str
     meaning: str
     compute: Callable[[Lookup], Answer]
@@ -184,18 +185,78 @@ def _kv_tokens(lookup: Lookup) -> tuple[float, str]:
 
 
 COMPUTED = (
-    Computed("kv.tokens", "tokens", "tokens that the whole KV cache holds", _known(_kv_tokens)),
+    Computed("kv.tokens", "KV cache tokens", "tokens", "tokens that the whole KV cache holds", _known(_kv_tokens)),
     Computed(
-        "memory.pool_is_fixed", "", "an argument or variable sets the KV pool; utilization does not", _pool_is_fixed
+        "memory.pool_is_fixed",
+        "KV cache size set by hand",
+        "",
+        "an argument or variable sets the KV pool; utilization does not",
+        _pool_is_fixed,
     ),
-    Computed("memory.pool_now_bytes", "bytes", "the KV pool that the launch sets by hand", _known(_pool_now_bytes)),
-    Computed("memory.kv_bytes_per_token", "bytes", "KV cache of a token on one worker", _known(_kv_bytes_per_token)),
-    Computed("memory.pool_needed_bytes", "bytes", "pool for one request of full length", _known(_pool_needed_bytes)),
-    Computed("memory.pool_needed_gib", "GiB", "the same in GiB", _known(_pool_needed_gib)),
-    Computed("memory.pool_needed_whole_gib", "GiB", "the same, in whole GiB", _known(_pool_needed_whole_gib)),
-    Computed("memory.pool_growth_gib", "GiB", "what the pool must grow by", _known(_pool_growth_gib)),
-    Computed("memory.length_that_fits", "tokens", "longest request for the memory found", _known(_length_that_fits)),
-    Computed("memory.utilization_now", "", "gpu-memory-utilization in force", _known(_utilization_now)),
-    Computed("memory.utilization_needed", "", "gpu-memory-utilization that would do", _known(_utilization_needed)),
-    Computed("memory.needed_gib_at_fp8", "GiB", "what an 8-bit KV cache would need", _known(_needed_gib_at_fp8)),
+    Computed(
+        "memory.pool_now_bytes",
+        "KV cache size now",
+        "bytes",
+        "the KV pool that the launch sets by hand",
+        _known(_pool_now_bytes),
+    ),
+    Computed(
+        "memory.kv_bytes_per_token",
+        "KV cache of one token",
+        "bytes",
+        "KV cache of a token on one worker",
+        _known(_kv_bytes_per_token),
+    ),
+    Computed(
+        "memory.pool_needed_bytes",
+        "KV cache for one full request",
+        "bytes",
+        "pool for one request of full length",
+        _known(_pool_needed_bytes),
+    ),
+    Computed(
+        "memory.pool_needed_gib", "KV cache for one full request", "GiB", "the same in GiB", _known(_pool_needed_gib)
+    ),
+    Computed(
+        "memory.pool_needed_whole_gib",
+        "KV cache for one full request, whole GiB",
+        "GiB",
+        "the same, in whole GiB",
+        _known(_pool_needed_whole_gib),
+    ),
+    Computed(
+        "memory.pool_growth_gib",
+        "growth of the KV cache",
+        "GiB",
+        "what the pool must grow by",
+        _known(_pool_growth_gib),
+    ),
+    Computed(
+        "memory.length_that_fits",
+        "longest length that fits",
+        "tokens",
+        "longest request for the memory found",
+        _known(_length_that_fits),
+    ),
+    Computed(
+        "memory.utilization_now",
+        "gpu-memory-utilization now",
+        "",
+        "gpu-memory-utilization in force",
+        _known(_utilization_now),
+    ),
+    Computed(
+        "memory.utilization_needed",
+        "gpu-memory-utilization that would do",
+        "",
+        "gpu-memory-utilization that would do",
+        _known(_utilization_needed),
+    ),
+    Computed(
+        "memory.needed_gib_at_fp8",
+        "8-bit KV cache needed",
+        "GiB",
+        "what an 8-bit KV cache would need",
+        _known(_needed_gib_at_fp8),
+    ),
 )

@@ -62,18 +62,15 @@ class Condition:
 
 @dataclass(frozen=True)
 class Result:
-    """`holds` None means unknown, and `reason` then says why. `text` has the values: `kv.tokens 1,536 >= 1,408`."""
+    """`holds` None means unknown, and `reason` then says why. `text` has the values: `kv.tokens 1,536 >= 1,408`.
+
+    These are the words of YAML and JSON; what a person reads is made in wording.py.
+    """
 
     condition: str
     holds: bool | None
     text: str
     reason: str | None = None
-
-    @property
-    def sentence(self) -> str:
-        """For a person: the condition with its values, and the answer."""
-        answer = {True: "true", False: "false", None: f"unknown, because {self.reason}"}[self.holds]
-        return f"{self.text}: {answer}"
 
 
 def parse(text: str) -> Condition:

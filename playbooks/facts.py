@@ -22,51 +22,93 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FactInfo:
-    """One line of the register. `unit` is empty for words and yes/no."""
+    """One line of the register: `label` is what people read. `unit` is empty for words and yes/no."""
 
     name: str
+    label: str
     unit: str
     meaning: str
 
 
 _PARSED = (
-    FactInfo("engine.vllm_version", "", "vLLM's release, as it printed it"),
-    FactInfo("engine.max_model_len", "tokens", "the length that the engine serves, given or its own choice"),
-    FactInfo("engine.dtype", "", "the type of weights and activations that vLLM chose"),
-    FactInfo("engine.world_size", "processes", "workers of the model"),
-    FactInfo("engine.config_accepted", "", "vLLM built its configuration from the arguments (measured by a dry load)"),
-    FactInfo("model.architecture", "", "the class that vLLM resolved"),
-    FactInfo("weights.gib", "GiB", "memory of the weights on one worker"),
-    FactInfo("weights.load_s", "s", "seconds to read the weights"),
-    FactInfo("weights.total_load_s", "s", "seconds to build the model and read the weights"),
-    FactInfo("weights.checkpoint_gib", "GiB", "size of the checkpoint's files"),
-    FactInfo("weights.filesystem", "", "file system that holds the checkpoint"),
-    FactInfo("kv.available_gib", "GiB", "memory that vLLM found for the KV cache on one worker"),
-    FactInfo("kv.blocks", "blocks", "blocks of the KV cache (V0)"),
-    FactInfo("kv.max_concurrency", "", "requests of full length that fit at once"),
-    FactInfo("graphs.capture_s", "s", "seconds to capture CUDA graphs"),
-    FactInfo("graphs.gib", "GiB", "memory of the CUDA graphs"),
-    FactInfo("init.engine_s", "s", "seconds for profiling, KV cache and warm-up"),
-    FactInfo("host.node_total_gib", "GiB", "memory of the CPU node that holds the KV cache"),
+    FactInfo("engine.vllm_version", "vLLM's release", "", "vLLM's release, as it printed it"),
+    FactInfo(
+        "engine.max_model_len",
+        "length that vLLM serves",
+        "tokens",
+        "the length that the engine serves, given or its own choice",
+    ),
+    FactInfo("engine.dtype", "dtype that vLLM chose", "", "the type of weights and activations that vLLM chose"),
+    FactInfo("engine.world_size", "workers", "processes", "workers of the model"),
+    FactInfo(
+        "engine.config_accepted",
+        "vLLM accepts the configuration",
+        "",
+        "vLLM built its configuration from the arguments (measured by a dry load)",
+    ),
+    FactInfo("model.architecture", "architecture", "", "the class that vLLM resolved"),
+    FactInfo("weights.gib", "weights on one worker", "GiB", "memory of the weights on one worker"),
+    FactInfo("weights.load_s", "reading the weights", "s", "seconds to read the weights"),
+    FactInfo(
+        "weights.total_load_s",
+        "building the model and reading the weights",
+        "s",
+        "seconds to build the model and read the weights",
+    ),
+    FactInfo("weights.checkpoint_gib", "checkpoint", "GiB", "size of the checkpoint's files"),
+    FactInfo("weights.filesystem", "file system of the checkpoint", "", "file system that holds the checkpoint"),
+    FactInfo(
+        "kv.available_gib",
+        "memory found for the KV cache",
+        "GiB",
+        "memory that vLLM found for the KV cache on one worker",
+    ),
+    FactInfo("kv.blocks", "KV cache blocks", "blocks", "blocks of the KV cache (V0)"),
+    FactInfo("kv.max_concurrency", "full-length requests at once", "", "requests of full length that fit at once"),
+    FactInfo("graphs.capture_s", "capturing CUDA graphs", "s", "seconds to capture CUDA graphs"),
+    FactInfo("graphs.gib", "CUDA graphs", "GiB", "memory of the CUDA graphs"),
+    FactInfo("init.engine_s", "profiling, KV cache and warm-up", "s", "seconds for profiling, KV cache and warm-up"),
+    FactInfo("host.node_total_gib", "memory of the CPU node", "GiB", "memory of the CPU node that holds the KV cache"),
 )
 _MEASURED = (
-    FactInfo("host.available_gib", "GiB", "host memory free for new processes"),
-    FactInfo("host.total_gib", "GiB", "host memory"),
-    FactInfo("gpu.total_gib", "GiB", "memory of the launch's smallest GPU"),
-    FactInfo("gpu.free_before_launch_gib", "GiB", "free memory of that GPU before the load"),
-    FactInfo("gpu.used_by_others_gib", "GiB", "memory that other processes hold on that GPU"),
-    FactInfo("gpu.others_growth_gib", "GiB", "what other processes took on that GPU during the load"),
-    FactInfo("gpu.largest_other_pid", "", "the other process that holds most"),
-    FactInfo("gpu.largest_other_name", "", "the name of that process"),
+    FactInfo("weights.on_disk_gib", "weights on disk", "GiB", "tensors in the safetensors files, by their headers"),
+    FactInfo("host.available_gib", "free host memory", "GiB", "host memory free for new processes"),
+    FactInfo("host.total_gib", "host memory", "GiB", "host memory"),
+    FactInfo("gpu.total_gib", "memory of the smallest GPU", "GiB", "memory of the launch's smallest GPU"),
+    FactInfo(
+        "gpu.free_before_launch_gib",
+        "free GPU memory before the load",
+        "GiB",
+        "free memory of that GPU before the load",
+    ),
+    FactInfo(
+        "gpu.used_by_others_gib", "GPU memory held by others", "GiB", "memory that other processes hold on that GPU"
+    ),
+    FactInfo(
+        "gpu.others_growth_gib",
+        "GPU memory that others took during the load",
+        "GiB",
+        "what other processes took on that GPU during the load",
+    ),
+    FactInfo("gpu.largest_other_pid", "pid of the largest other process", "", "the other process that holds most"),
+    FactInfo("gpu.largest_other_name", "name of the largest other process", "", "the name of that process"),
 )
 _DECLARED = (
-    FactInfo("model.max_position_embeddings", "tokens", "the model's own length, from config.json"),
-    FactInfo("model.num_hidden_layers", "", "layers, from config.json"),
-    FactInfo("model.num_kv_heads", "", "key/value heads, from config.json"),
-    FactInfo("model.head_dim", "", "size of one head, from config.json"),
-    FactInfo("model.dtype", "", "type of the checkpoint, from config.json"),
     FactInfo(
-        "model.plain_attention", "", "all layers are full attention of one shape (decides if bytes can be computed)"
+        "model.max_position_embeddings",
+        "the model's own maximum length",
+        "tokens",
+        "the model's own length, from config.json",
+    ),
+    FactInfo("model.num_hidden_layers", "layers", "", "layers, from config.json"),
+    FactInfo("model.num_kv_heads", "key/value heads", "", "key/value heads, from config.json"),
+    FactInfo("model.head_dim", "size of one head", "", "size of one head, from config.json"),
+    FactInfo("model.dtype", "dtype of the checkpoint", "", "type of the checkpoint, from config.json"),
+    FactInfo(
+        "model.plain_attention",
+        "all layers are full attention",
+        "",
+        "all layers are full attention of one shape (decides if bytes can be computed)",
     ),
 )
 _LAUNCH_ARGS = (
@@ -96,8 +138,22 @@ _LAUNCH_ARGS = (
     "trust_remote_code",
 )
 _LAUNCH = tuple(
-    FactInfo(f"launch.{name}", "as vLLM's argument", f"the argument --{name.replace('_', '-')} of the launch")
+    FactInfo(
+        f"launch.{name}",
+        f"{name.replace('_', '-')} as launched",
+        {"cpu_offload_gb": "GiB", "swap_space": "GiB", "kv_cache_memory_bytes": "bytes"}.get(
+            name, "as vLLM's argument"
+        ),
+        f"the argument --{name.replace('_', '-')} of the launch",
+    )
     for name in _LAUNCH_ARGS
+)
+# Names that symptoms capture by custom, and that computed facts read. Known only where a symptom captures them.
+_CAPTURED = (
+    FactInfo("asked_len", "length asked for", "tokens", "the length of the failed start"),
+    FactInfo("needed_gib", "KV cache needed", "GiB", "what one request of that length takes"),
+    FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
+    FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
 _ENVIRONMENT = "launch.env."
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -105,8 +161,22 @@ _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2
 
 def register() -> tuple[FactInfo, ...]:
     """All dotted facts, in the order of the documentation. `launch.env.NAME` comes beside them for any NAME."""
-    of_computed = tuple(FactInfo(one.name, one.unit, one.meaning) for one in computed.COMPUTED)
+    of_computed = tuple(FactInfo(one.name, one.label, one.unit, one.meaning) for one in computed.COMPUTED)
     return _LAUNCH + _DECLARED + _PARSED + _MEASURED + of_computed
+
+
+def named() -> tuple[FactInfo, ...]:
+    """Every fact that has a label: the register, and what symptoms capture by custom."""
+    return (*register(), *_CAPTURED)
+
+
+def info_of(name: str) -> FactInfo:
+    """The line of the register for `name`; for a name that is in none (captured, or a variable) one made from it."""
+    if name.startswith(_ENVIRONMENT):
+        variable = name.removeprefix(_ENVIRONMENT)
+        return FactInfo(name, f"{variable} as launched", "", f"the environment variable {variable}")
+    known = next((one for one in named() if one.name == name), None)
+    return known or FactInfo(name, name.replace("_", " "), "", "captured from the log")
 
 
 def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
@@ -138,7 +208,7 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
     if name.startswith("env."):
         variable = name.removeprefix("env.")
         text = launch.env.get(variable)
-        return Unset(origin) if text is None else Known(_number_or_text(text), "declared", origin)
+        return Unset(origin) if text is None else Known(number_or_text(text), "declared", origin)
     value = launch.args.get(name.replace("_", "-"))
     return Unset(origin) if value is None else Known(_plain(value), "declared", origin)
 
@@ -146,10 +216,10 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
 def _plain(value: ArgValue) -> Value:
     if isinstance(value, tuple):
         return " ".join(value)
-    return _number_or_text(value) if isinstance(value, str) else value
+    return number_or_text(value) if isinstance(value, str) else value
 
 
-def _number_or_text(text: str) -> Value:
+def number_or_text(text: str) -> Value:
     """Numbers as vLLM reads them: `96M` is 96 x 2^20, `96m` is 96 million (engine/arg_utils.py human_readable_int)."""
     found = re.fullmatch(r"(-?\d+)(\.\d+)?([kKmMgGtT]?)", text.strip())
     if found is None:

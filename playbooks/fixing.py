@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from engine_probe.deployment import change, diff
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
+from playbooks import wording
 from playbooks.check import placeholders
 from playbooks.conditions import evaluate, parse, show
-from playbooks.context import launch_named, lookup_of
+from playbooks.context import captured_of, launch_named, lookup_of
+from playbooks.facts import info_of, lookup_for, number_or_text
 from playbooks.patterns import to_value
 from playbooks.session import FixOption, Verdict
 
@@ -64,7 +66,7 @@ def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
         key=key,
         old_value=old_value(session, key),
         new_value=value,
-        title=_title(session, key, value),
+        title=_by_hand_title(spec) if spec.by_hand else _title(session, key, value),
         diff=(),
         why=" ".join(fill(spec.why, lookup, readable=True).split()),
         expect=tuple(spec.expect),
@@ -73,7 +75,9 @@ def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
         unavailable=_refuted(spec.id, cause) or _not_applicable(spec, lookup) or missing,
         by_hand=fill(spec.by_hand, lookup, readable=True) if spec.by_hand else None,
     )
-    return option if option.unavailable or option.by_hand else with_value(option, session, value)
+    if not option.unavailable and not option.by_hand:
+        option = with_value(option, session, value)
+    return replace(option, promises=_promises(option, session, cause))
 
 
 def with_value(option: FixOption, session: Session, value: str) -> FixOption:
@@ -82,8 +86,10 @@ def with_value(option: FixOption, session: Session, value: str) -> FixOption:
         after = change(session.deployment, session.model, option.key, to_value(value))
     except InputError as error:
         return replace(option, new_value=value, unavailable=str(error))
-    title = _title(session, option.key, value)
-    return replace(option, new_value=value, title=title, diff=tuple(diff(session.deployment, after)))
+    option = replace(option, new_value=value, title=_title(session, option.key, value))
+    cause = next((one for one in session.causes if any(option.id in each.fixes for each in one.hypotheses)), None)
+    promises = _promises(option, session, cause)
+    return replace(option, diff=tuple(diff(session.deployment, after)), promises=promises)
 
 
 def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
@@ -112,15 +118,42 @@ def old_value(session: Session, key: str) -> str | None:
     return None if value is None else str(value)
 
 
+def _promises(option: FixOption, session: Session, cause: Cause | None) -> tuple[str, ...]:
+    """What the fix expects, in words, with the facts as they would be after the change."""
+    deployment, facts = session.deployment, dict(session.facts)
+    if option.diff or (not option.unavailable and not option.by_hand):
+        deployment = change(deployment, session.model, option.key, to_value(option.new_value))
+        in_force = _IN_FORCE.get(option.key)
+        if in_force is not None:
+            facts[in_force] = Known(number_or_text(option.new_value), "declared", option.id)
+    if cause is not None:
+        facts |= captured_of(session, cause.id)
+    lookup = lookup_for(launch_named(deployment, session.model), facts)
+    return tuple(wording.expected(text, lookup, brief=True) for text in option.expect)
+
+
 def _title(session: Session, key: str, value: str) -> str:
-    old = old_value(session, key)
+    """`max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`."""
     name = key.partition(".")[2] or key
-    if old is not None:
-        before = f"instead of {show(to_value(old))}"
-    else:
-        now = session.facts.get(_IN_FORCE.get(key, ""))
-        before = f"instead of {show(now.value)}, not set before" if isinstance(now, Known) else "not set before"
-    return f"{name} of {session.model}: {show(to_value(value))}, {before}"
+    unit = info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""
+    new = wording.quantity(number_or_text(value), unit)
+    if unit == "bytes" and value.isdigit():
+        new += f" ({int(value):,} bytes)"
+    old = old_value(session, key)
+    before = _not_set(session, key) if old is None else wording.quantity(number_or_text(old), unit)
+    return f"{name} of {session.model}: {before} → {new}"
+
+
+def _not_set(session: Session, key: str) -> str:
+    now, own = session.facts.get(_IN_FORCE.get(key, "")), session.facts.get("model.max_position_embeddings")
+    if not isinstance(now, Known):
+        return "not set"
+    whose = "the model's own" if isinstance(own, Known) and own.value == now.value else "vLLM's own"
+    return f"{show(now.value)} ({whose}, not set)"
+
+
+def _by_hand_title(spec: Fix) -> str:
+    return f"by hand: {spec.id.replace('-', ' ')}"
 
 
 def _steps_option(spec: Fix) -> FixOption:
@@ -151,7 +184,7 @@ def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
     for text in spec.only_if:
         result = evaluate(parse(text), lookup)
         if not result.holds:
-            return f"it would do nothing here: {result.sentence}"
+            return f"it would do nothing here: {wording.sentence(text, lookup)}"
     return None
 
 
@@ -160,5 +193,5 @@ def _missing_value(spec: Fix, template: Scalar, lookup: Lookup) -> str | None:
         answer = lookup(name)
         if not isinstance(answer, Known):
             reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"
-            return f"{name} is unknown: {reason}"
+            return f"{wording.label_of(name)}: unknown, because {wording.with_labels(reason)}"
     return None

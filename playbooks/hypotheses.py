@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from playbooks import experiments
+from playbooks import experiments, wording
 from playbooks.conditions import evaluate, parse
 from playbooks.session import Hypothesis, Verdict
 
@@ -26,7 +26,7 @@ def hypothesis_of(spec: HypothesisSpec, lookup: Lookup) -> Hypothesis:
         return judge(hypothesis, spec, lookup)
     refuting = _holding(spec.experiment.refute, lookup)
     if refuting:
-        return replace(hypothesis, verdict=Verdict.REFUTED, because=tuple(one.sentence for one in refuting))
+        return replace(hypothesis, verdict=Verdict.REFUTED, because=_in_words(refuting, lookup))
     return hypothesis
 
 
@@ -35,9 +35,9 @@ def judge(hypothesis: Hypothesis, spec: HypothesisSpec, lookup: Lookup) -> Hypot
     experiment = spec.experiment
     refuting = _holding(experiment.refute, lookup)
     if refuting:
-        return replace(hypothesis, verdict=Verdict.REFUTED, because=tuple(one.sentence for one in refuting))
+        return replace(hypothesis, verdict=Verdict.REFUTED, because=_in_words(refuting, lookup))
     confirming = [evaluate(parse(text), lookup) for text in experiment.confirm]
-    because = tuple(one.sentence for one in confirming)
+    because = _in_words(confirming, lookup)
     if confirming and all(one.holds for one in confirming):
         return replace(hypothesis, verdict=Verdict.CONFIRMED, because=because)
     return replace(hypothesis, verdict=Verdict.INCONCLUSIVE, because=because)
@@ -46,10 +46,14 @@ def judge(hypothesis: Hypothesis, spec: HypothesisSpec, lookup: Lookup) -> Hypot
 def in_words(experiment: Experiment) -> str:
     """The experiment as a person reads it."""
     if experiment.run is None:
-        return "read: " + ", ".join(experiment.ask)
+        return "read: " + ", ".join(wording.label_of(name) for name in experiment.ask)
     change = ", ".join(f"{key} {value}" for key, value in experiment.with_.items())
     meaning = experiments.named(experiment.run).meaning
     return f"{meaning}: {change}" if change else meaning
+
+
+def _in_words(results: list[Result], lookup: Lookup) -> tuple[str, ...]:
+    return tuple(wording.sentence(one.condition, lookup) for one in results)
 
 
 def _holding(texts: list[str], lookup: Lookup) -> list[Result]:

@@ -111,6 +111,11 @@ def exception_line(exception: Mapping[str, Any]) -> str:
     return f"{short}: {message}" if message else short
 
 
+def first_words(message: str) -> str:
+    """What tells one message from another: the beginning of its first line."""
+    return message.partition("\n")[0].strip()[:300]
+
+
 def root_exception(chain: Sequence[Mapping[str, Any]], wrappers: Wrappers) -> Mapping[str, Any] | None:
     """The innermost exception of a chain that is no cover message."""
     return next((one for one in chain if not wrappers.covers(exception_line(one))), None)

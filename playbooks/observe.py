@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -18,11 +19,12 @@ from engine_probe.events import (
     StageLeft,
     Text,
     Warmed,
+    Warming,
 )
 from engine_probe.facts import Known
 from engine_probe.logs.records import read_line
 from playbooks.context import with_progress
-from playbooks.match import exception_line, make_evidence, root_exception, sightings
+from playbooks.match import exception_line, first_words, make_evidence, root_exception, sightings
 from playbooks.patterns import compile_pattern
 from playbooks.session import Session, StageTime
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from playbooks.context import Context
 
 _GIB = 2**30
+_WARMING = "importing vLLM once (warm-up); then "
+_MOST_EXCEPTIONS = 200
+_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\w*: (?P<message>.+)")
 _RELEASE_FACTS = frozenset({"engine.vllm_version"})
 
 
@@ -48,6 +53,7 @@ def load_begins(session: Session, model: str, context: Context) -> Session:
         open=(*session.progress.open, model),
         load_number=session.progress.load_number + 1,
         lines=0,
+        exceptions_at={},
         failure=None,
         ready=None,
         config_built=False,
@@ -64,14 +70,15 @@ def log_file(session: Session) -> str:
 
 def observe(session: Session, event: Event, context: Context) -> Session:  # noqa: PLR0911 - one a kind
     """The session with `event` taken in. Decides nothing."""
-    if isinstance(event, Warmed) and event.vllm_version:
-        return _with_facts(session, {"engine.vllm_version": event.vllm_version}, "measured", "the engine")
+    if isinstance(event, (Warming, Warmed)):
+        return _observe_warming(session, event)
     if event.model != session.progress.loading and not isinstance(event, (Ended, Failed)):
         return session
     if isinstance(event, Text):
         session = with_progress(session, lines=session.progress.lines + 1)
         # A record carries the same words and better: the text only gives its line number.
-        return _observe_message(session, read_line(event.line).message, session.progress.lines, context)
+        message = read_line(event.line).message
+        return _observe_message(_with_exception(session, message), message, session.progress.lines, context)
     if isinstance(event, LogRecord):
         return _observe_record(session, event, context)
     if isinstance(event, (StageEntered, StageLeft)):
@@ -79,6 +86,26 @@ def observe(session: Session, event: Event, context: Context) -> Session:  # noq
     if isinstance(event, MemorySample):
         return _observe_memory(session, event)
     return _observe_outcome(session, event, context)
+
+
+def _observe_warming(session: Session, event: Warming | Warmed) -> Session:
+    """Importing vLLM takes longest of all: say that this is what goes on, and what comes after it."""
+    running = session.running.removeprefix(_WARMING) if session.running is not None else None
+    if isinstance(event, Warming):
+        return session if running is None else replace(session, running=_WARMING + running)
+    session = replace(session, running=running)
+    if not event.vllm_version:
+        return session
+    return _with_facts(session, {"engine.vllm_version": event.vllm_version}, "measured", "the engine")
+
+
+def _with_exception(session: Session, message: str) -> Session:
+    """Remember where the text shows an exception: records carry the exception, but no line of the text."""
+    known = session.progress.exceptions_at
+    found = _EXCEPTION.match(message)
+    if found is None or len(known) >= _MOST_EXCEPTIONS or first_words(found["message"]) in known:
+        return session
+    return with_progress(session, exceptions_at={**known, first_words(found["message"]): session.progress.lines})
 
 
 def _observe_message(session: Session, message: str, line: int | None, context: Context) -> Session:

@@ -43,6 +43,8 @@ class Progress:
     root: Mapping[str, Any] | None = None
     """The first exception that was no cover message."""
     root_evidence: Evidence | None = None
+    exceptions_at: Mapping[str, int] = field(default_factory=dict)
+    """Line of the text on which each exception was first printed, by the beginning of its message."""
     failure: Failed | None = None
     ready: Ready | None = None
     config_built: bool = False

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
-from playbooks.conditions import show
+from playbooks.facts import info_of
 from playbooks.session import Outcome, Verdict
+from playbooks.wording import quantity
 
 if TYPE_CHECKING:
-    from playbooks.session import Cause, Check, Evidence, FixOption, Session
+    from playbooks.session import Cause, Check, Evidence, FixOption, Session, Source
 
+_ORDER = (Verdict.CONFIRMED, Verdict.INCONCLUSIVE, Verdict.RUNNING, Verdict.UNTESTED, Verdict.REFUTED)
 _LIMITS = (
     "The requests tried are the ones listed; load, other prompts and long running were not tried.",
     "A clean start and finite answers do not prove that the answers are good.",
@@ -30,7 +32,9 @@ def sections(session: Session) -> tuple[Section, ...]:
     """The whole report."""
     found = [Section("Symptom", tuple(symptom_lines(session)))]
     if session.causes:
-        found.append(Section("Hypotheses", tuple(line for cause in session.causes for line in cause_lines(cause))))
+        told = session.symptom.evidence if session.symptom is not None else ()
+        lines = (line for cause in session.causes for line in cause_lines(cause, told))
+        found.append(Section("Hypotheses", tuple(lines)))
     if session.fixes:
         found.append(Section("Fix", tuple(fix_lines(session))))
     if session.checks:
@@ -66,18 +70,32 @@ def symptom_lines(session: Session) -> list[str]:
     symptom = session.symptom
     if symptom is None:
         return [f"none: {session.model} loads" if session.verdict == "healthy" else "none was seen"]
-    lines = [f"{symptom.model} {symptom.kind.replace('-', ' ')}, in stage {symptom.stage or 'unknown'}"]
-    lines += [f"raised in layer {symptom.layer or 'unknown'}", "  " + symptom.headline]
-    lines += [f"{name}: not available: {missing}" for name, missing in symptom.sources if missing is not None]
-    return lines
+    lines = [f"{symptom.model} {symptom.kind.replace('-', ' ')}"]
+    lines += [f"stopped in stage {in_words(symptom.stage)}; raised in layer {in_words(symptom.layer)}"]
+    lines += [evidence_line(one) for one in symptom.evidence] or ["  " + symptom.headline]
+    if session.case_folder is not None:
+        lines.append(f"logs are in {session.case_folder}")
+    return [*lines, "Looked at", *(_source_line(one) for one in symptom.sources)]
 
 
-def cause_lines(cause: Cause) -> list[str]:
-    """Step 2, of one cause."""
-    lines = [f"{cause.id} ({cause.confidence:.0%}): {cause.title}"]
-    lines += [f"kind {cause.kind}, family {cause.family}, layer {cause.layer}, stage {cause.stage}"]
-    lines += [evidence_line(one) for one in cause.evidence]
-    for one in cause.hypotheses:
+def in_words(name: str | None) -> str:
+    """A stage or layer as a person says it."""
+    return (name or "unknown").replace("_", " ")
+
+
+def _source_line(source: Source) -> str:
+    return f"    {source.name}: " + (source.found if source.missing is None else f"missing, because {source.missing}")
+
+
+def cause_lines(cause: Cause, told: tuple[Evidence, ...] = ()) -> list[str]:
+    """Step 2, of one cause. Evidence that the symptom has `told` in full is only named."""
+    lines = [f"{cause.confidence:.0%}  {cause.title}"]
+    lines.append(f"    playbook {cause.id}: {cause.kind}, {in_words(cause.stage)}, {in_words(cause.layer)} layer")
+    places = {(one.file, one.line) for one in told}
+    for seen in cause.evidence:
+        is_told = (seen.file, seen.line) in places and seen.line is not None
+        lines.append(f"    seen in {seen.file}:{seen.line}, above" if is_told else evidence_line(seen))
+    for one in sorted(cause.hypotheses, key=lambda hypothesis: _ORDER.index(hypothesis.verdict)):
         lines.append(f"{one.verdict.value}: {one.claim}")
         lines += [f"    {reason}" for reason in one.because]
         if one.verdict is Verdict.UNTESTED:
@@ -106,9 +124,10 @@ def fix_lines(session: Session) -> list[str]:
 
 
 def one_fix_lines(fix: FixOption) -> list[str]:
-    """What one fix changes, why, at which price."""
-    lines = [f"    {fix.title}", f"    why: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {fix.risk}"]
-    return lines + ["  " + line for line in fix.diff]
+    """What one fix changes, what it promises, why, at which price."""
+    lines = [f"    {fix.title}", *("  " + line for line in fix.diff)]
+    lines += [f"    expects: {promise}" for promise in fix.promises]
+    return [*lines, f"    why: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {fix.risk}"]
 
 
 def chosen_fix(session: Session) -> FixOption | None:
@@ -120,14 +139,14 @@ def chosen_fix(session: Session) -> FixOption | None:
 
 def check_lines(checks: tuple[Check, ...]) -> list[str]:
     """Step 4: expected beside measured."""
-    return [check_line(check) for check in checks]
+    return [line for check in checks for line in one_check_lines(check)]
 
 
-def check_line(check: Check) -> str:
-    """`pass     answers at full length: expected …; measured …`."""
-    measured = check.measured or check.reason or "-"
-    because = f" ({check.reason})" if check.reason and check.measured else ""
-    return f"{check.outcome.value:<8} {check.title}: expected {check.expected}; measured {measured}{because}"
+def one_check_lines(check: Check) -> list[str]:
+    """The check, and below it what was expected and what was measured."""
+    lines = [f"{check.outcome.value}  {check.title}", f"    expected  {check.expected}"]
+    lines.append(f"    measured  {check.measured or 'nothing'}")
+    return lines + ([f"    because   {check.reason}"] if check.reason else [])
 
 
 def unproved_lines(session: Session) -> list[str]:
@@ -171,10 +190,13 @@ def _ticks(text: str) -> list[str]:
 
 
 def _fact_lines(session: Session) -> list[str]:
-    lines = ["| fact | value | from |", "|---|---|---|"]
+    lines = ["| fact | name in playbooks | value | from |", "|---|---|---|---|"]
     for name, fact in sorted(session.facts.items()):
+        info = info_of(name)
         value, origin = (
-            (show(fact.value), f"{fact.source}, {fact.origin}") if isinstance(fact, Known) else ("unknown", fact.reason)
+            (quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}")
+            if isinstance(fact, Known)
+            else ("unknown", fact.reason)
         )
-        lines.append(f"| {name} | {value} | {origin} |".replace("\n", " "))
+        lines.append(f"| {info.label} | `{name}` | {value} | {origin} |".replace("\n", " "))
     return lines

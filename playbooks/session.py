@@ -66,6 +66,15 @@ class StageTime:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A place where evidence was looked for: what was `found` there, or why it is `missing`."""
+
+    name: str
+    found: str = ""
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
 class Symptom:
     """What is wrong, before anything is said about why."""
 
@@ -76,8 +85,7 @@ class Symptom:
     headline: str
     """The root exception's line, or how the process ended."""
     evidence: tuple[Evidence, ...] = ()
-    sources: tuple[tuple[str, str | None], ...] = ()
-    """Where evidence was looked for: (name, None when there, else why it is missing)."""
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,11 +95,11 @@ class Hypothesis:
     id: str
     claim: str
     experiment: str
-    """In words: `read: launch.max_model_len` or `load with kv-cache-dtype fp8`."""
+    """In words: `read: max-model-len as launched` or `load with kv-cache-dtype fp8`."""
     cost: str
     verdict: Verdict = Verdict.UNTESTED
     because: tuple[str, ...] = ()
-    """Conditions with their values, as `launch.max_model_len is unset: true`."""
+    """Conditions in words with their values, as `max-model-len as launched: not set`."""
     fixes: tuple[str, ...] = ()
 
 
@@ -123,16 +131,19 @@ class FixOption:
     """None: not set before."""
     new_value: str
     title: str
-    """One line: `max-model-len of tiny: 1,408 instead of 4,096`."""
+    """One line: `max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`."""
     diff: tuple[str, ...]
     """Unified difference of the deployment, without file headers."""
     why: str
     expect: tuple[str, ...]
+    """Conditions, as the playbook writes them: `kv.tokens >= launch.max_model_len`."""
     you_lose: str
     risk: str
     unavailable: str | None = None
     by_hand: str | None = None
     outcome: Literal["not tried", "verified", "did not hold"] = "not tried"
+    promises: tuple[str, ...] = ()
+    """`expect` in words, with the values that the change would set: `KV cache tokens ≥ 1,408`."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,8 @@ class Check:
     outcome: Outcome = Outcome.PENDING
     reason: str | None = None
     optional: bool = False
+    conditions: tuple[str, ...] = ()
+    """What decides, as the playbook writes it; empty where an answer or the load itself decides."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,8 @@ class Session:
     verdict: Literal["verified", "not verified", "unexplained", "healthy", "cannot run", "stopped"] | None = None
     """None while the session goes on."""
     report_path: str | None = None
+    case_folder: str | None = None
+    """Where the case keeps what evidence names, such as load-1.log; None when nothing is kept."""
     notes: tuple[str, ...] = ()
     progress: Progress = field(default_factory=Progress)
     """What the state machine needs to go on; no screen draws it."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Known, Unknown
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
+from engine_probe.preflight import weights_gib
 from playbooks.model_config import model_facts
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def facts_before(deployment: Deployment, is_local: bool = True) -> dict[str, Fac
     """Facts of the deployment's first model. With `is_local` false, host and GPUs are another machine's: unknown."""
     launch = deployment.models[0]
     base = deployment.path.parent if deployment.path is not None else Path()
-    facts = model_facts(launch.model, base)
+    facts = {**model_facts(launch.model, base), "weights.on_disk_gib": _weights(base / Path(launch.model).expanduser())}
     if not is_local:
         far = Unknown("the engine runs elsewhere, and this host is not it")
         return {**facts, "host.available_gib": far, "host.total_gib": far, **dict.fromkeys(_GPU_NAMES, far)}
@@ -33,6 +34,13 @@ def facts_before(deployment: Deployment, is_local: bool = True) -> dict[str, Fac
         "host.total_gib": host.ram_total_gib,
         **_gpu_facts(launch),
     }
+
+
+def _weights(folder: Path) -> Fact:
+    size_gib, why_not = weights_gib(folder)
+    if size_gib is None:
+        return Unknown((why_not or "not known").removeprefix("weights: "))
+    return Known(round(size_gib, 2), "measured", "safetensors headers")
 
 
 def _gpu_facts(launch: Launch) -> dict[str, Fact]:

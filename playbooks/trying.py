@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from engine_probe.deployment import change
 from engine_probe.events import Ended, Event, Failed, Hung, Ready, RequestAnswered
 from playbooks import verifying
 from playbooks.context import launch_named, with_progress
 from playbooks.effects import Load, SendRequest, StopLoad, UndoRevision, WriteRevision
+from playbooks.facts import lookup_for
 from playbooks.fixing import with_value
 from playbooks.match import exception_line
 from playbooks.observe import load_begins
+from playbooks.patterns import to_value
 from playbooks.session import Outcome, Session, Step
 
 if TYPE_CHECKING:
+    from playbooks.conditions import Lookup
     from playbooks.context import Context
     from playbooks.decisions import ApplyFix
     from playbooks.effects import Effect, EffectFailed, RevisionUndone, RevisionWritten
@@ -33,11 +37,18 @@ def apply_fix(session: Session, decision: ApplyFix, context: Context) -> Answer:
         return replace(session, notes=(*session.notes, f"{option.id}: {option.unavailable}")), ()
     session = _with_fix(session, option)
     playbook = context.playbook(verifying.cause_of_fix(session, option.id).id)
-    checks = verifying.checks_of(playbook, option, 0)
+    checks = verifying.checks_of(playbook, option, 0, _lookup_after(session, option))
     session = replace(session, applied_fix=option.id, step=Step.VERIFY, checks=checks, verdict=None)
     session = with_progress(session, phase="writing", before=session.deployment)
-    session = replace(session, running=f"writing {option.key} {option.new_value}")
+    session = replace(session, running=f"writing {option.title}")
     return session, (WriteRevision(session.deployment, session.model, option.key, option.new_value),)
+
+
+def _lookup_after(session: Session, option: FixOption) -> Lookup:
+    """Facts as they will be with the change, as far as they can be known before the load."""
+    after = change(session.deployment, session.model, option.key, to_value(option.new_value))
+    facts = {name: fact for name, fact in session.facts.items() if not name.startswith("engine.")}
+    return lookup_for(launch_named(after, session.model), facts)
 
 
 def on_written(session: Session, done: RevisionWritten, context: Context) -> Answer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
 from engine_probe.requests import Request
-from playbooks import requests
+from playbooks import requests, wording
 from playbooks.conditions import evaluate, parse
 from playbooks.context import lookup_of
 from playbooks.facts import lookup_for
@@ -31,13 +31,21 @@ def cause_of_fix(session: Session, fix: str) -> Cause:
     return next(cause for cause in session.causes if any(fix in one.fixes for one in cause.hypotheses))
 
 
-def checks_of(playbook: Playbook, fix: FixOption, length: int) -> tuple[Check, ...]:
+def checks_of(playbook: Playbook, fix: FixOption, length: int, lookup: Lookup) -> tuple[Check, ...]:
     """All checks, none done: the load, what the fix promised, then the playbook's, in order."""
     found = [Check(LOADS, "the model loads", "ready to serve")]
-    found += [Check(one.id, _words(one.id), _expected(one, length), optional=one.optional) for one in _logs(playbook)]
-    found += [Check(f"{_EXPECT}{n}", "what the fix promised", text) for n, text in enumerate(fix.expect, 1)]
-    found += [Check(one.id, _words(one.id), _expected(one, length), optional=one.optional) for one in _asked(playbook)]
+    found += [_check(one, length, lookup) for one in _logs(playbook)]
+    found += [
+        Check(f"{_EXPECT}{n}", "what the fix promised", wording.expected(text, lookup), conditions=(text,))
+        for n, text in enumerate(fix.expect, 1)
+    ]
+    found += [_check(one, length, lookup) for one in _asked(playbook)]
     return tuple(found)
+
+
+def _check(spec: CheckSpec, length: int, lookup: Lookup) -> Check:
+    expected = _expected(spec, length, lookup)
+    return Check(spec.id, _words(spec.id), expected, optional=spec.optional, conditions=tuple(spec.then))
 
 
 def judge_load(session: Session, context: Context) -> tuple[Check, ...]:
@@ -57,13 +65,14 @@ def _judge_at_start(
         seconds = 0.0 if ready is None else ready.seconds
         return replace(check, measured=f"ready in {seconds:.1f} s ({session.verify_grade})", outcome=Outcome.PASS)
     if check.id.startswith(_EXPECT):
-        return _from_results(check, [evaluate(parse(check.expected), lookup, before)])
+        return _with_conditions(check, lookup, before)
     if spec is None or spec.log is None:
         return check
     if check.id not in session.progress.log_checks:
         return replace(check, outcome=Outcome.FAIL, measured="the line did not come")
-    results = [evaluate(parse(text), lookup, before) for text in spec.then]
-    return _from_results(check, results) if results else replace(check, outcome=Outcome.PASS, measured="the line came")
+    if not check.conditions:
+        return replace(check, outcome=Outcome.PASS, measured="the line came")
+    return _with_conditions(check, lookup, before)
 
 
 def request_for(session: Session, check_id: str, context: Context) -> Request:
@@ -97,8 +106,12 @@ def judge_answer(session: Session, answer: RequestAnswered, context: Context) ->
         check = replace(check, measured=text, outcome=Outcome.PASS if passed else Outcome.FAIL)
     if check.outcome is not Outcome.PASS or not spec.then:
         return check
-    results = [evaluate(parse(text), lookup_of(session, cause), _before(session)) for text in spec.then]
-    return _from_results(check, results)
+    judged_too = _with_conditions(check, lookup_of(session, cause), _before(session))
+    return replace(
+        judged_too,
+        expected=f"{check.expected}; {judged_too.expected}",
+        measured=f"{check.measured}; {judged_too.measured}",
+    )
 
 
 def wants_request(playbook: Playbook) -> tuple[str, ...]:
@@ -130,13 +143,26 @@ def not_reached(checks: tuple[Check, ...], why: str) -> tuple[Check, ...]:
     )
 
 
-def _from_results(check: Check, results: list[Result]) -> Check:
-    measured = "; ".join(one.text for one in results)
+def _with_conditions(check: Check, lookup: Lookup, before: Lookup | None) -> Check:
+    """The check decided by its conditions; several values are told apart by their labels."""
+    texts = check.conditions
+    values = [wording.measured(text, lookup, before) for text in texts]
+    if len(texts) > 1:
+        labels = [wording.label_of(parse(text).fact) for text in texts]
+        values = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]
+    check = replace(check, expected="; ".join(wording.expected(text, lookup) for text in texts))
+    results = [evaluate(parse(text), lookup, before) for text in texts]
+    return _from_results(check, results, "; ".join(values))
+
+
+def _from_results(check: Check, results: list[Result], measured: str) -> Check:
     if any(one.holds is False for one in results):
         return replace(check, measured=measured, outcome=Outcome.FAIL)
     unknown = next((one for one in results if one.holds is None), None)
     if unknown is not None:
-        return replace(check, measured=measured, outcome=Outcome.ABSTAIN, reason=unknown.reason)
+        return replace(
+            check, measured=measured, outcome=Outcome.ABSTAIN, reason=wording.with_labels(unknown.reason or "")
+        )
     return replace(check, measured=measured, outcome=Outcome.PASS)
 
 
@@ -160,9 +186,9 @@ def _words(check_id: str) -> str:
     return check_id.replace("-", " ")
 
 
-def _expected(spec: CheckSpec, length: int) -> str:
+def _expected(spec: CheckSpec, length: int, lookup: Lookup) -> str:
     if spec.http is not None:
         return f"{spec.http}: status {spec.status}"
     if spec.request is not None:
         return requests.named(spec.request).expected(length)
-    return "; ".join(spec.then) or "the line comes"
+    return "; ".join(wording.expected(text, lookup) for text in spec.then) or "the line comes"

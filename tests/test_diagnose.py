@@ -22,6 +22,8 @@ from engine_probe.events import (
     RequestAnswered,
     Started,
     Trouble,
+    Warmed,
+    Warming,
     encode,
 )
 from playbooks.case import CaseFolder, new_case
@@ -107,7 +109,10 @@ async def test_the_fault_is_explained_mended_and_proved(file: Path, context: Con
     assert [launch.args.get("max-model-len") for launch in probe.launches] == [None, 1408]
     assert all(one.outcome is Outcome.PASS for one in session.checks)
     measured = {one.id: one.measured for one in session.checks}
-    assert measured["cache-allocated"] == "kv.tokens 1,536 >= engine.max_model_len 1,408"
+    assert measured["cache-allocated"] == measured["expect-1"] == "1,536"
+    promise = next(one for one in session.checks if one.id == "expect-1")
+    assert promise.expected == "KV cache tokens ≥ 1,408 (max-model-len as launched)"
+    assert promise.conditions == ("kv.tokens >= launch.max_model_len",)
     assert "1,400 + 8 = 1,408 tokens" in str(measured["answers-at-full-length"])
     assert text(file) == before + "      max-model-len: 1408\n"
     assert text(file.parent / "deployment.yaml.r1") == before
@@ -187,7 +192,11 @@ async def test_dry_run_changes_nothing_and_proposes(file: Path, context: Context
     assert text(file) == before
     proposed = session.fixes[0]
     assert (proposed.id, proposed.new_value, proposed.diff) == (SHORTER, "1408", ("+  args.max-model-len: 1408",))
-    assert proposed.title == "max-model-len of tiny: 1,408, instead of 4,096, not set before"
+    assert proposed.title == "max-model-len of tiny: 4,096 (the model's own, not set) → 1,408"
+    assert proposed.promises == ("KV cache tokens ≥ 1,408",)
+    pool = next(one for one in session.fixes if one.id == POOL)
+    assert pool.title == "kv-cache-memory-bytes of tiny: 96 MiB → 264 MiB (276,824,064 bytes)"
+    assert pool.promises == ("KV cache tokens ≥ 4,096",)
     assert proposed.you_lose == "Requests longer than 1,408 tokens are refused."
 
 
@@ -203,8 +212,8 @@ async def test_only_fixes_that_can_do_something_are_offered(file: Path, context:
     reasons = {one.id: one.unavailable for one in session.fixes}
     assert reasons[SHORTER] is None
     assert reasons[POOL] is None
-    assert "launch.env.VLLM_CPU_KVCACHE_SPACE is set: false" in str(reasons["enlarge-the-cpu-pool"])
-    assert "memory.pool_is_fixed" in str(reasons["raise-the-budget"])
+    assert "VLLM_CPU_KVCACHE_SPACE as launched: not set" in str(reasons["enlarge-the-cpu-pool"])
+    assert "KV cache size set by hand: yes" in str(reasons["raise-the-budget"])
 
 
 async def test_a_failure_that_no_playbook_knows(file: Path, context: Context) -> None:
@@ -291,6 +300,8 @@ async def test_a_case_keeps_events_logs_and_report(file: Path, context: Context,
     assert evidence.line is not None
     logged = (case.path / evidence.file).read_text("utf-8").splitlines()[evidence.line - 1]
     assert "To serve at least one request" in logged
+    assert session.symptom is not None
+    assert session.symptom.evidence[0].line == evidence.line
     assert session.report_path == str(case.path / "report.md")
     assert new_case(tmp_path / "state", date(2026, 11, 29)).name == "2026-11-29-0002"
 
@@ -302,12 +313,22 @@ async def test_the_report_has_the_four_steps(file: Path, context: Context) -> No
             assert words in report
         assert "load-1.log:" in report
         assert "+  args.max-model-len: 1408" in report
-        assert "expected kv.tokens >= launch.max_model_len; measured kv.tokens 1,536" in report
+        assert "expected  KV cache tokens ≥ 1,408 (max-model-len as launched)" in report
+        assert "measured  1,536" in report
+        assert "max-model-len as launched: not set" in report
+        assert "launch.max_model_len" not in report.partition("## Facts")[0]
+
+
+def test_the_import_of_vllm_is_what_goes_on(file: Path, context: Context) -> None:
+    session, _ = take(begin(file), [Begin(), Warming()], context)
+    assert session.running == "importing vLLM once (warm-up); then loading tiny (warm)"
+    session, _ = take(session, [Warmed(seconds=7.0, vllm_version="0.32.0")], context)
+    assert session.running == "loading tiny (warm)"
 
 
 async def test_log_text_cannot_leave_its_fence(file: Path, context: Context) -> None:
     session = await run(file, context, RecordedProbe(failing_load("tiny", "a ``` b\n# not a heading")))
-    assert "````text\nValueError: a ``` b" in markdown(session)
+    assert "````text\nload-1.log:1  ValueError: a ``` b" in markdown(session)
 
 
 async def test_secrets_do_not_reach_the_case(file: Path, context: Context, tmp_path: Path) -> None:

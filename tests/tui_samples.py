@@ -24,6 +24,7 @@ from playbooks.session import (
     Hypothesis,
     Outcome,
     Session,
+    Source,
     StageTime,
     Step,
     Symptom,
@@ -69,30 +70,31 @@ SYMPTOM = Symptom(
         Evidence("launch", None, "max-model-len is not given: the model's own 4,096 is used"),
     ),
     sources=(
-        ("log", None),
-        ("GPU state", "this host has no GPU: the NVML library is not installed"),
-        ("config.json", None),
-        ("launch arguments", None),
+        Source("log", "143 lines, engine.log"),
+        Source("GPUs", missing="this host has no GPU: the NVML library is not installed"),
+        Source("host", "free host memory 20.1 GiB; host memory 23.4 GiB"),
+        Source("model files", "weights on disk 0.02 GiB; the model's own maximum length 4,096"),
+        Source("launch arguments", "2 given"),
     ),
 )
 NOBODY_CHOSE = Hypothesis(
     id="context-longer-than-anyone-asked-for",
     claim="Nobody chose this length; it is the model's own maximum.",
-    experiment="read: launch.max_model_len",
+    experiment="read: max-model-len as launched",
     cost="none, 0 s",
     fixes=("lower-max-model-len",),
 )
 TOO_SMALL = Hypothesis(
     id="kv-memory-fixed-too-small",
     claim="The KV cache was given a fixed size that is too small for one full request.",
-    experiment="read: launch.kv_cache_memory_bytes",
+    experiment="read: kv-cache-memory-bytes as launched",
     cost="none, 0 s",
     fixes=("raise-kv-memory",),
 )
 OTHERS = Hypothesis(
     id="another-process-holds-memory",
     claim="Another process holds the memory that the cache would get.",
-    experiment="read: host.available_gib",
+    experiment="read: free host memory",
     cost="none, 0 s",
 )
 CAUSE = Cause(
@@ -120,7 +122,7 @@ SECOND = Cause(
     evidence=(),
     hypotheses=(
         Hypothesis(
-            "weights-fill-budget", "The weights alone exceed the budget.", "read: model.weights_gib", "none, 0 s"
+            "weights-fill-budget", "The weights alone exceed the budget.", "read: weights on one worker", "none, 0 s"
         ),
     ),
 )
@@ -130,10 +132,11 @@ LOWER = FixOption(
     key="args.max-model-len",
     old_value=None,
     new_value="1408",
-    title="max-model-len of tiny: 1,408 instead of 4,096",
+    title="max-model-len of tiny: 4,096 (the model's own, not set) → 1,408",
     diff=("@@ -4,3 +4,4 @@", "     args:", "       enforce-eager: true", "+      max-model-len: 1408"),
     why="0.09 GiB of KV cache hold 1,408 tokens; one request of 4,096 needs 0.25 GiB.",
-    expect=("KV cache holds ≥ 1 request of 1,408", "one request of 1,408 tokens answers"),
+    expect=("kv.tokens >= launch.max_model_len",),
+    promises=("KV cache tokens ≥ 1,408",),
     you_lose="requests longer than 1,408 tokens",
     risk="low",
 )
@@ -143,7 +146,7 @@ RAISE = FixOption(
     key="args.kv-cache-memory-bytes",
     old_value="100663296",
     new_value="301989888",
-    title="kv-cache-memory-bytes of tiny: 0.28 GiB instead of 0.09",
+    title="kv-cache-memory-bytes of tiny: 96 MiB → 288 MiB (301,989,888 bytes)",
     diff=(
         "@@ -4,3 +4,3 @@",
         "     args:",
@@ -152,7 +155,8 @@ RAISE = FixOption(
         "+      kv-cache-memory-bytes: 301989888",
     ),
     why="One request of 4,096 tokens needs 0.25 GiB.",
-    expect=("KV cache holds ≥ 1 request of 4,096",),
+    expect=("kv.tokens >= engine.max_model_len",),
+    promises=("KV cache tokens ≥ 4,096",),
     you_lose="0.19 GiB of host memory",
     risk="low",
 )
@@ -160,17 +164,18 @@ FP8 = replace(
     RAISE,
     id="fp8-kv",
     key="args.kv-cache-dtype",
-    title="kv-cache-dtype of tiny: fp8 instead of auto",
+    title="kv-cache-dtype of tiny: not set → fp8",
     new_value="fp8",
     old_value=None,
-    expect=("KV cache holds twice the tokens",),
+    expect=("kv.tokens >= engine.max_model_len",),
+    promises=("KV cache tokens ≥ 4,096",),
     you_lose="some accuracy",
     risk="medium",
     unavailable="the CPU engine has no fp8 KV cache",
 )
 CHECKS = (
     Check("starts", "starts", "serving in ≤ 60 s", "18.2 s", Outcome.PASS),
-    Check("kv", "KV cache", "≥ 1 request of 1,408", "1.0 requests, 1,408 tokens", Outcome.PASS),
+    Check("kv", "what the fix promised", "KV cache tokens ≥ 1,408 (max-model-len as launched)", "1,536", Outcome.PASS),
     Check("health", "health and models", "200", "200 in 0.0 s", Outcome.PASS),
     Check("full", "one request of 1,408 tokens", "answers", None, Outcome.RUNNING),
     Check("load", "16 requests for 20 s", "all answer, no memory growth"),
@@ -204,10 +209,12 @@ TESTED = replace(
                 replace(
                     NOBODY_CHOSE,
                     verdict=Verdict.CONFIRMED,
-                    because=("launch.max_model_len is unset: true", "model.max_position_embeddings = 4096"),
+                    because=("max-model-len as launched: not set",),
                 ),
                 replace(TOO_SMALL, verdict=Verdict.RUNNING),
-                replace(OTHERS, verdict=Verdict.REFUTED, because=("host.available_gib = 21.8 > 0.25",)),
+                replace(
+                    OTHERS, verdict=Verdict.REFUTED, because=("free host memory 21.8 GiB > 0.25 GiB (KV cache needed)",)
+                ),
             ),
         ),
         replace(SECOND, hypotheses=(replace(SECOND.hypotheses[0], verdict=Verdict.INCONCLUSIVE),)),
@@ -310,6 +317,8 @@ class FakeRun:
     ends: bool = False
     decided: list[decide.Decision] = field(default_factory=list)
     finished: bool = False
+
+    holders: tuple[str, ...] = ()
 
     @property
     def session(self) -> Session:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_WIDTH_OF_A_PIPE = 80
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -36,6 +39,14 @@ class Output:
         shown = printable(text)
         _write(_styled(shown, style) if style and wants_colour() else shown)
 
+    def folded(self, text: str, indent: str = "  ") -> None:
+        """One line of a report, folded at words to the terminal's width (80 where there is none).
+
+        A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole.
+        """
+        for line in fold(text, indent, _width()):
+            self.text(line)
+
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Columns aligned with spaces, so that `cut`, `awk` and eyes can all read them."""
         if self.as_json:
@@ -49,6 +60,20 @@ class Output:
     def note(self, text: str) -> None:
         """Progress, hints and warnings: stderr, with and without `as_json`."""
         note(text)
+
+
+def fold(text: str, indent: str, width: int) -> list[str]:
+    """`text` behind `indent`, in lines of at most `width` where words allow it; what follows stands deeper."""
+    is_verbatim = text.startswith("  ") and not text.startswith("   ")
+    if is_verbatim or len(indent) + len(text) <= width:
+        return [indent + text]
+    deeper = indent + " " * (len(text) - len(text.lstrip()) + 2)
+    words = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=deeper, **words)  # type: ignore[arg-type]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
 
 
 def note(text: str) -> None:

@@ -105,7 +105,9 @@ def new(name: str, family: str) -> int:
 @playbooks.command()
 def facts() -> int:
     """Every fact that a playbook may name."""
-    Output().table(("FACT", "UNIT", "MEANING"), [(one.name, one.unit, one.meaning) for one in register()])
+    Output().table(
+        ("FACT", "SHOWN AS", "UNIT", "MEANING"), [(one.name, one.label, one.unit, one.meaning) for one in register()]
+    )
     return 0
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.events import Ended, Event, Preflight, Ready, StageLeft, Warmed
-from playbooks.report import cause_lines, check_line, one_fix_lines, symptom_lines
+from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
+from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class SessionPrinter:
             if self.output.as_json:
                 self.output.note(note)
             else:
-                self.output.text(f"  note: {note}")
+                self.output.folded(f"note: {note}")
         self._notes = len(session.notes)
 
     def end(self, session: Session, verdict: str | None = None) -> None:
@@ -58,7 +58,7 @@ class SessionPrinter:
 
     def _tell_progress(self, session: Session) -> None:
         if session.running is not None and session.running != self._running:
-            self.output.text(f"-- {session.running}")
+            self.output.folded(f"-- {session.running}", indent="")
         self._running = session.running
 
     def _tell_event(self, event: Event) -> None:
@@ -68,12 +68,9 @@ class SessionPrinter:
             )
         elif isinstance(event, StageLeft):
             ending = "" if event.completed else ", failed"
-            self.output.text(f"   {event.stage:<16} {event.seconds:6.2f} s{ending}")
+            self.output.text(f"   {event.stage.replace('_', ' '):<16} {event.seconds:6.2f} s{ending}")
         elif isinstance(event, Ready):
-            self.output.text(f"   ready after {event.seconds:.1f} s, serves {event.max_model_len or '?'} tokens")
-        elif isinstance(event, Preflight):
-            for holder in event.holders:
-                self.output.text(f"   GPU {holder['gpu_index']} is held by pid {holder['pid']} ({holder['name']})")
+            self.output.text(f"   ready after {event.seconds:.1f} s, serves {_length(event)}")
         elif isinstance(event, Ended) and event.left_behind:
             self.output.text(f"   left behind: {', '.join(event.left_behind)}")
 
@@ -83,11 +80,11 @@ class SessionPrinter:
         self._symptom_is_told = True
         self.output.text("\n1 Symptom", "bold")
         for line in symptom_lines(session):
-            self.output.text(f"  {line}")
+            self.output.folded(line)
         self.output.text("\n2 Hypotheses", "bold")
         for cause in session.causes:
-            for line in cause_lines(cause):
-                self.output.text(f"  {line}")
+            for line in cause_lines(cause, session.symptom.evidence):
+                self.output.folded(line)
         if not session.causes:
             self.output.text("  no playbook explains this failure")
 
@@ -102,7 +99,7 @@ class SessionPrinter:
         self.output.text("\n3 Fix", "bold")
         self.output.text(f"  {fix.id}")
         for line in one_fix_lines(fix):
-            self.output.text(line)
+            self.output.folded(line)
         self.output.text("\n4 Verify", "bold")
 
     def _tell_checks(self, session: Session) -> None:
@@ -110,7 +107,14 @@ class SessionPrinter:
             if check.outcome in _OPEN or check.id in self._told_checks:
                 continue
             self._told_checks.add(check.id)
-            self.output.text(f"  {check_line(check)}", _CHECK_STYLES[check.outcome])
+            first, *rest = one_check_lines(check)
+            self.output.text(f"  {first}", _CHECK_STYLES[check.outcome])
+            for line in rest:
+                self.output.folded(line)
+
+
+def _length(ready: Ready) -> str:
+    return "a length that it does not say" if ready.max_model_len is None else f"{ready.max_model_len:,} tokens"
 
 
 def result_object(session: Session) -> dict[str, Any]:
@@ -123,7 +127,13 @@ def result_object(session: Session) -> dict[str, Any]:
         "causes": [{"id": cause.id, "confidence": cause.confidence} for cause in session.causes],
         "fix": session.applied_fix,
         "checks": [
-            {"id": one.id, "expected": one.expected, "measured": one.measured, "outcome": one.outcome.value}
+            {
+                "id": one.id,
+                "expected": one.expected,
+                "measured": one.measured,
+                "outcome": one.outcome.value,
+                "conditions": list(one.conditions),
+            }
             for one in session.checks
         ],
         "case": session.case,

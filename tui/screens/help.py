@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import VerticalScroll
 
+from playbooks.report import in_words
 from tui import actions
 from tui.actions import Moment
 from tui.screens.base import ConsoleScreen
 from tui.themes.palette import LAYER_LETTERS, layer_style
 from tui.widgets.key_bar import KeyBar
-from tui.widgets.symptom import in_words
 from tui.widgets.top_bar import TopBar
 from tui.widgets.words import Words, cell, lines, part, wrapped
 

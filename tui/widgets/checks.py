@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from playbooks.session import Outcome
@@ -44,7 +45,8 @@ def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
     rows: list[Content] = []
     applied = next((fix for fix in session.fixes if fix.id == session.applied_fix), None)
     if applied:
-        rows.append(part("applied  ", "$quiet") + part(cell(applied.title, width - 9).rstrip()))
+        first, *more = wrapped(clean(applied.title), width, 9, most=2)
+        rows += [part("applied  ", "$quiet") + part(first.plain.strip()), *more]
         rows.append(part(f"         deployment is at revision {session.revision}", "$quiet"))
     rows += [part("")] if rows else []
     rows += _table(session.checks, width, glyphs) if session.checks else [part("Nothing to verify yet.", "$quiet")]
@@ -55,7 +57,7 @@ def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
 
 
 def _table(checks: tuple[Check, ...], width: int, glyphs: Glyphs) -> list[Content]:
-    title_width = min(max(len(check.title) for check in checks) + 2, (width - 2) * 2 // 5)
+    title_width = min(max(len(check.title) for check in checks) + 2, (width - 2) // 3)
     expected_width = min(max([8, *(len(check.expected) for check in checks)]) + 2, (width - 2 - title_width) // 2)
     measured_width = width - 2 - title_width - expected_width
     head = cell("expected", expected_width) + cell("measured", measured_width).rstrip()
@@ -63,6 +65,11 @@ def _table(checks: tuple[Check, ...], width: int, glyphs: Glyphs) -> list[Conten
     for check in checks:
         rows += _check_rows(check, (title_width, expected_width, measured_width), glyphs)
     return rows
+
+
+def _column(text: str, width: int) -> list[str]:
+    """`text` folded, so that no number is cut off; at most four lines."""
+    return [row.plain for row in wrapped(text, width, most=4)] or [""]
 
 
 def _check_rows(check: Check, widths: tuple[int, int, int], glyphs: Glyphs) -> list[Content]:
@@ -80,11 +87,15 @@ def _check_rows(check: Check, widths: tuple[int, int, int], glyphs: Glyphs) -> l
         Outcome.ABSTAIN: "not measured",
     }.get(check.outcome, "")
     quiet = "$quiet" if check.outcome is Outcome.PENDING else ""
+    titles = _column(check.title, title_width - 2)
+    wanted = _column(check.expected, expected_width - 2)
+    found = _column(clean(measured), measured_width)
+    found_style = style if check.outcome is Outcome.FAIL else quiet
     rows = [
-        part(f"{glyph} ", style)
-        + part(cell(check.title, title_width - 2) + "  ", quiet)
-        + part(cell(check.expected, expected_width - 2) + "  ", quiet)
-        + part(cell(clean(measured), measured_width).rstrip(), style if check.outcome is Outcome.FAIL else quiet)
+        part(f"{glyph} " if not number else "  ", style)
+        + part(cell(one, title_width) + cell(two, expected_width), quiet)
+        + part(three, found_style)
+        for number, (one, two, three) in enumerate(zip_longest(titles, wanted, found, fillvalue=""))
     ]
     reason = check.reason or ("may fail without harm" if check.optional and check.outcome is Outcome.FAIL else None)
     if reason:

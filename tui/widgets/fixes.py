@@ -75,9 +75,10 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
     expect, price = _columns(width)
     title_width = width - 2 - expect - price
     style = "$quiet" if fix.unavailable else ""
-    row = part(cell(fix.title, title_width - 2) + "  ", style)
+    first, *more = [line.plain for line in wrapped(clean(fix.title), title_width - 4, most=2)]
+    row = part(cell(first, title_width - 2) + "  ", style)
     if expect:
-        row += part(cell(fix.expect[0] if fix.expect else "", expect - 2) + "  ", style)
+        row += part(cell(fix.promises[0] if fix.promises else "", expect - 2) + "  ", style)
     outcome = {"verified": f"{glyphs.done} verified", "did not hold": f"{glyphs.failed} did not hold"}.get(fix.outcome)
     if outcome:
         row += part(cell(outcome, price), "$success" if fix.outcome == "verified" else "$error")
@@ -85,10 +86,11 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
         row += part(cell(f"{glyphs.rest} not possible", price), "$warning")
     else:
         row += part(cell(fix.you_lose or "none" if expect else fix.risk, price).rstrip(), "$quiet")
+    folded = [part("  " + line, style) for line in more]
     if fix.unavailable and expect:
         reason = part(cell(f"{glyphs.rest} not possible: {fix.unavailable}", width - 4).rstrip(), "$warning")
-        return (row, part("  ") + reason)
-    return (row,)
+        return (row, *folded, part("  ") + reason)
+    return (row, *folded)
 
 
 def fix_detail(fix: FixOption, value: str | None, width: int) -> list[Content]:
@@ -100,7 +102,7 @@ def fix_detail(fix: FixOption, value: str | None, width: int) -> list[Content]:
     if fix.by_hand:
         rows += _labelled("by hand", fix.by_hand, width, "$warning")
     rows += _labelled("why", fix.why, width)
-    for number, expected in enumerate(fix.expect):
+    for number, expected in enumerate(fix.promises):
         rows += _labelled("expects" if not number else "", expected, width)
     rows += _labelled("you lose", fix.you_lose or "nothing", width)
     rows += _labelled("risk", fix.risk, width)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks.report import in_words
 from playbooks.session import Verdict
 from tui.themes.palette import layer_style
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
-from tui.widgets.symptom import evidence_rows, in_words
+from tui.widgets.symptom import evidence_rows, place_of
 from tui.widgets.words import apart, cell, cut, lines, part, wrapped
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _evidence_row(cause: Cause, width: int) -> Content:
     if not cause.evidence:
         return part("       no evidence line", "$quiet")
     first = cause.evidence[0]
-    place = f"{first.file}:{first.line}" if first.line is not None else first.file
+    place = place_of(first)
     return part(f"       {place}  ", "$quiet") + part(cut(clean(first.text), max(width - 9 - len(place), 8)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks.report import in_words
 from tui.themes.palette import layer_style
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
@@ -22,11 +23,6 @@ KINDS = {
 }
 
 
-def in_words(name: str | None) -> str:
-    """A stage or layer as a person says it."""
-    return (name or "unknown").replace("_", " ")
-
-
 def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
     if session.symptom is None:
         return Body(above=lines(_not_yet(session, width)))
@@ -38,19 +34,40 @@ def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
         + part("     layer ", "$quiet")
         + part(in_words(symptom.layer), layer_style(symptom.layer)),
         part(""),
-        *wrapped(clean(symptom.headline), width),
-        part(""),
-        *evidence_rows(symptom.evidence, width),
+        *_headline_rows(symptom, width),
         *_source_rows(symptom, width, glyphs),
+        *_folder_rows(session, width),
     ]
     return Body(above=lines(rows))
+
+
+def _headline_rows(symptom: Symptom, width: int) -> list[Content]:
+    """The root exception with its place, then the evidence that says something else."""
+    rest = tuple(one for one in symptom.evidence if one.text != symptom.headline)
+    first = next((one for one in symptom.evidence if one.text == symptom.headline), None)
+    rows = wrapped(clean(symptom.headline), width)
+    if first is not None:
+        rows.append(part(f"in {place_of(first)}", "$quiet"))
+    rows.append(part(""))
+    return rows + (evidence_rows(rest, width) if rest or first is None else [])
+
+
+def place_of(evidence: Evidence) -> str:
+    """`load-1.log:64`, or the file alone."""
+    return evidence.file if evidence.line is None else f"{evidence.file}:{evidence.line}"
+
+
+def _folder_rows(session: Session, width: int) -> list[Content]:
+    return (
+        wrapped(f"Logs and events are kept in {session.case_folder}", width, 0, "$quiet") if session.case_folder else []
+    )
 
 
 def evidence_rows(evidence: tuple[Evidence, ...], width: int, title: str = "Evidence") -> list[Content]:
     """`file:line  text`, the places aligned; each text at most three lines."""
     if not evidence:
         return [part(title, "bold"), part("  none was found", "$quiet"), part("")]
-    places = [f"{item.file}:{item.line}" if item.line is not None else item.file for item in evidence]
+    places = [place_of(item) for item in evidence]
     place_width = min(max(len(place) for place in places), max(width // 3, 12))
     rows = [part(title, "bold")]
     for place, item in zip(places, evidence, strict=True):
@@ -64,16 +81,14 @@ def evidence_rows(evidence: tuple[Evidence, ...], width: int, title: str = "Evid
 def _source_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
     if not symptom.sources:
         return []
-    name_width = max(len(name) for name, _ in symptom.sources)
+    name_width = max(len(source.name) for source in symptom.sources)
     rows = [part("Where evidence was looked for", "bold")]
-    for name, missing in symptom.sources:
-        if missing is None:
-            rows.append(
-                part(f"  {glyphs.done} ", "$success") + part(cell(name, name_width)) + part("  found", "$quiet")
-            )
-            continue
-        head = part(f"  {glyphs.rest} ", "$warning") + part(cell(name, name_width))
-        folded = wrapped(f"missing, because {missing}", width, name_width + 6, "$quiet", most=2)
+    for source in symptom.sources:
+        is_there = source.missing is None
+        glyph, style = (glyphs.done, "$success") if is_there else (glyphs.rest, "$warning")
+        head = part(f"  {glyph} ", style) + part(cell(source.name, name_width))
+        words = source.found or "found" if is_there else f"missing, because {source.missing}"
+        folded = wrapped(clean(words), width, name_width + 6, "$quiet", most=2)
         rows.append(head + part("  ") + part(folded[0].plain.strip(), "$quiet"))
         rows += folded[1:]
     return rows

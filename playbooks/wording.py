@@ -1,0 +1,101 @@
+"""Conditions, values and fact names as a person reads them: labels for names, units beside numbers.
+
+`kv.tokens >= launch.max_model_len` becomes `KV cache tokens ≥ 1,408 (max-model-len as launched)`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from playbooks.conditions import Unset, evaluate, parse, show
+from playbooks.facts import info_of, named
+
+if TYPE_CHECKING:
+    from engine_probe.facts import Value
+    from playbooks.conditions import Answer, Condition, Lookup
+
+_SIGNS = {"<=": "≤", ">=": "≥", "==": "=", "!=": "≠"}
+_STATES = {"set": "set", "unset": "not set", "true": "yes", "false": "no", "unchanged": "unchanged"}
+_NAME = re.compile(r"(?<![\w./-])[a-z]+[a-z0-9_]*(?:\.[a-zA-Z0-9_]+)*(?![\w/-])")
+_BYTE_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
+def expected(text: str, lookup: Lookup, *, brief: bool = False) -> str:
+    """What the condition wants, with the value that it compares with. `brief` leaves out where that comes from."""
+    condition = parse(text)
+    label = info_of(condition.fact).label
+    if condition.op == "is":
+        return f"{label}: {_STATES[str(condition.right)]}"
+    return f"{label} {_SIGNS.get(condition.op, condition.op)} {_right(condition, lookup, brief)}"
+
+
+def measured(text: str, lookup: Lookup, before: Lookup | None = None) -> str:
+    """What there is: a value with its unit, `not set`, or `unknown`. With `unchanged` also what there was."""
+    condition = parse(text)
+    now = _answer(condition.fact, lookup(condition.fact))
+    if condition.right == "unchanged" and condition.op == "is" and before is not None:
+        return f"{now} (was {_answer(condition.fact, before(condition.fact))})"
+    return now
+
+
+def sentence(text: str, lookup: Lookup, before: Lookup | None = None) -> str:
+    """The condition as it came out: `KV cache tokens 1,536 ≥ 1,408 (max-model-len as launched)`."""
+    condition = parse(text)
+    label, value = info_of(condition.fact).label, measured(text, lookup, before)
+    result = evaluate(condition, lookup, before)
+    if result.holds is None and value != "not set":
+        reason = (result.reason or "nothing tells it").removeprefix(f"{condition.fact} is unknown: ")
+        return f"{label}: unknown, because {with_labels(reason)}"
+    if condition.op == "is" or result.holds is None:
+        return f"{label}: {value}"
+    sign = _SIGNS.get(condition.op, condition.op)
+    return f"{label} {value}{'' if result.holds else ', not'} {sign} {_right(condition, lookup)}"
+
+
+def with_labels(text: str) -> str:
+    """`text` with the names of registered facts replaced by their labels."""
+    known = {one.name: one.label for one in named()}
+    return _NAME.sub(lambda found: known.get(found[0], found[0]), text)
+
+
+def label_of(name: str) -> str:
+    """The label of a fact: `max-model-len as launched`."""
+    return info_of(name).label
+
+
+def quantity(value: Value, unit: str = "") -> str:
+    """A value with its unit: `264 MiB`, `0.09 GiB`, `yes`, `1,408`."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if unit == "bytes":
+        return size(value)
+    if unit in ("GiB", "s"):
+        return f"{show(round(value, 2))} {unit}"
+    return show(value)
+
+
+def size(count: float) -> str:
+    """Bytes in the largest unit that leaves a number of at least 1: `96 MiB`, `1.5 GiB`, `512 bytes`."""
+    name, factor = next(((name, factor) for name, factor in _BYTE_UNITS if abs(count) >= factor), ("bytes", 1))
+    return f"{show(round(count / factor, 2)).removesuffix('.0')} {name}"
+
+
+def _right(condition: Condition, lookup: Lookup, brief: bool = False) -> str:
+    unit = info_of(condition.fact).unit
+    if condition.right_fact is None:
+        return quantity(condition.right, unit)
+    answer, label = lookup(condition.right_fact), info_of(condition.right_fact).label
+    if not isinstance(answer, Known):
+        return label
+    value = quantity(answer.value, info_of(condition.right_fact).unit)
+    return value if brief else f"{value} ({label})"
+
+
+def _answer(name: str, answer: Answer) -> str:
+    if isinstance(answer, Unset):
+        return "not set"
+    return "unknown" if isinstance(answer, Unknown) else quantity(answer.value, info_of(name).unit)
