@@ -8,9 +8,13 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from engine_probe import events as ev
 from engine_probe.errors import InputError
 from engine_probe.facts import Known
+from engine_probe.hardware.gpus import read_gpus
+from engine_probe.hardware.host import read_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from engine_probe.engine import Engine
     from engine_probe.hardware.gpus import Gpu, GpuState
     from engine_probe.hardware.host import HostState
-    from engine_probe.launch import Launch
+    from engine_probe.launch import Deployment, Launch
 
 _GIB = 1024**3
 _LONGEST_HEADER_BYTES = 100_000_000
@@ -37,6 +41,14 @@ def check_model_folder(launch: Launch, engine: Engine) -> None:
         raise InputError(f"model folder of {launch.name} not found: {folder} (the nearest that exists is {nearest})")
     if folder.is_dir() and not (folder / "config.json").exists() and not any(folder.glob("*.gguf")):
         raise InputError(f"model folder of {launch.name} holds no config.json: {folder}")
+
+
+def look_at(deployment: Deployment, engine: Engine) -> tuple[ev.Preflight, ...]:
+    """What is known before any of the deployment's loads, a launch each. Raises InputError for a missing folder."""
+    for launch in deployment.models:
+        check_model_folder(launch, engine)
+    gpus, host = read_gpus(), read_host()
+    return tuple(look(launch, engine, gpus, host) for launch in deployment.models)
 
 
 def look(launch: Launch, engine: Engine, gpus: GpuState, host: HostState) -> ev.Preflight:
@@ -70,8 +82,12 @@ def target_gpus(launch: Launch, gpus: GpuState) -> tuple[Gpu, ...]:
 
 
 def _holders(targets: Iterable[Gpu]) -> Iterable[dict[str, object]]:
+    """Other people's processes: what this process has started itself, an earlier load say, is no other."""
+    own = _own_pids() if any(gpu.processes for gpu in targets) else frozenset()
     for gpu in targets:
         for process in gpu.processes:
+            if process.pid in own:
+                continue
             used = process.used_gib
             yield {
                 "gpu_index": gpu.index,
@@ -79,6 +95,10 @@ def _holders(targets: Iterable[Gpu]) -> Iterable[dict[str, object]]:
                 "name": process.name,
                 "used_gib": used.value if isinstance(used, Known) else None,
             }
+
+
+def _own_pids() -> frozenset[int]:
+    return frozenset({os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))})
 
 
 def _least_free(targets: tuple[Gpu, ...], host: HostState) -> float | None:

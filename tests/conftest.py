@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine_probe.engine import Engine
 
 
@@ -37,3 +38,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder of the test's own: no engine is installed there."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="session")
+def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-in as libnvidia-ml.so.1."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler (cc) to build the stand-in driver library with")
+    folder = tmp_path_factory.mktemp("nvml")
+    source = Path(__file__).parent / "fake_nvml" / "fake_nvml.c"
+    command = [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / "libnvidia-ml.so.1"), str(source)]
+    subprocess.run(command, check=True)
+    return folder

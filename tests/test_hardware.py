@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.hardware.host import read_host
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GIB = 1024**3
-SOURCE = Path(__file__).parent / "fake_nvml" / "fake_nvml.c"
 READ = """
 import dataclasses, json
 from engine_probe.hardware.gpus import read_gpus
 print(json.dumps(dataclasses.asdict(read_gpus())))
 """
-
-
-@pytest.fixture(scope="session")
-def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the stand-in as libnvidia-ml.so.1."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc) to build the stand-in driver library with")
-    folder = tmp_path_factory.mktemp("nvml")
-    command = [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / "libnvidia-ml.so.1"), str(SOURCE)]
-    subprocess.run(command, check=True)
-    return folder
 
 
 def read(state: str, folder: Path, tmp_path: Path) -> dict[str, Any]:

@@ -461,3 +461,36 @@ def test_wizard_refuses_a_wrong_deployment_before_it_opens(tmp_path, capsys):
         main(["wizard", "--deployment", str(path)])
     assert end.value.code == 2
     assert f"{path}:1" in capsys.readouterr().err
+
+
+async def test_a_held_gpu_is_asked_about_before_the_first_load():
+    holder = "GPU 0 is held by pid 4711 (python): 10.0 GiB"
+    run = FakeRun([(samples.FAILED, None)], holders=(holder,))
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        assert holder in app.screen.query_one("#about", Words).shown.plain
+        assert run.decided == []
+        await pilot.press("enter")
+        await wizard_at(pilot, samples.FAILED)
+        assert run.decided == [decide.Begin()]
+
+
+async def test_a_no_to_a_held_gpu_loads_nothing_and_goes_back():
+    run = FakeRun([(samples.FAILED, None)], holders=("GPU 0 is held by pid 4711 (python): 10.0 GiB",))
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        assert run.decided == []
+
+
+async def test_the_measured_number_is_whole_at_the_usual_size():
+    app = ConsoleApp(backend(replaying(samples.VERIFIED)), start="wizard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await wizard_at(pilot, samples.VERIFIED)
+        rows = screen.query_one(StepPane).body.plain.split("\n")
+        row = next(row for row in rows if "what the fix promised" in row)
+        assert "KV cache tokens ≥" in row
+        assert row.rstrip().endswith("1,536")

@@ -18,9 +18,10 @@ from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
 from engine_probe.locations import find_locations
-from engine_probe.preflight import check_model_folder
+from engine_probe.preflight import look_at
 from playbooks.context import Context, new_session, read_context
 from playbooks.lab.faults import build_fault, fault_named
+from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import engine_for, run_session
 from tui.running import Backend, CannotOpenError, EngineView
 from tui.screens.start import LAB_CASE
@@ -45,6 +46,7 @@ class EngineCase:
     grade: str
     context: Context
     folder: tempfile.TemporaryDirectory[str] | None = None
+    holders: tuple[str, ...] = ()
 
     @property
     def session(self) -> Session:
@@ -82,9 +84,8 @@ def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
         assert path is not None
         deployment = read_deployment(path)
         chosen = engine_for(engine, deployment)
-        for launch in deployment.models:
-            check_model_folder(launch, chosen)
-        return EngineCase(deployment, chosen, grade, context, folder)
+        holders = holders_in_words(look_at(deployment, chosen))
+        return EngineCase(deployment, chosen, grade, context, folder, holders)
     except (InputError, EngineError, OSError) as error:
         if folder is not None:
             folder.cleanup()

@@ -33,6 +33,11 @@ class CaseRun(Protocol):
     @property
     def session(self) -> Session: ...
 
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Other people's processes on the GPUs of the first load, in words: with one, a person has to say yes."""
+        ...
+
     async def drive(
         self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
     ) -> Session:

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine_probe.deployment import read_deployment
+from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError
 from playbooks.context import Context, read_context
 from playbooks.lab.faults import Fault, build_fault, fault_named, faults
 from playbooks.replay import Unattended
+from tui.commands.consent import confirm_load
 from tui.commands.replay_run import engine_for, run_session
 from tui.commands.replay_text import SessionPrinter, exit_code
 from tui.output import Output
@@ -31,6 +33,7 @@ class Wish:
 
     grade: str
     engine: str | None
+    yes: bool
     keep: bool
     output: Output
 
@@ -40,7 +43,7 @@ class Wish:
 @click.option("--all", "run_all", is_flag=True, help="Every fault that this host can make.")
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--json", "as_json", is_flag=True, help="One object a fault.")
-@click.option("--yes", is_flag=True, help="Not needed: the lab only changes what it made itself.")
+@click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
 @click.option("--keep", is_flag=True, help="Keep the folder with the model and the mended deployment.")
 def lab(
@@ -52,14 +55,13 @@ def lab(
     vllm-console lab list
     vllm-console lab kv-cache-too-small-for-max-model-len
     """
-    del yes
     context = read_context()
     output = Output(as_json)
     if names == ("list",) or (not names and not run_all):
         _list(context, output)
         return 0
     chosen = _chosen(names, run_all, context)
-    wish = Wish("cold" if cold else "warm", engine_name, keep, output)
+    wish = Wish("cold" if cold else "warm", engine_name, yes, keep, output)
     return max(_run(fault, context, wish) for fault in chosen)
 
 
@@ -93,6 +95,7 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
             output.text(f"in {folder}")
         deployment = read_deployment(path)
         engine = engine_for(wish.engine, deployment)
+        confirm_load(look_at(deployment, engine), yes=wish.yes)
         output.text(f"engine {engine.label}, {wish.grade}")
         printer = SessionPrinter(output)
         run = run_session(deployment, engine, wish.grade, Unattended(), printer.on_change, context)

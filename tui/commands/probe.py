@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -23,13 +22,12 @@ from engine_probe.engine_names import engine_of_spec
 from engine_probe.engines import choose_engine
 from engine_probe.errors import InputError
 from engine_probe.flag_gate import refuse_wrong_flags
-from engine_probe.hardware.gpus import read_gpus
-from engine_probe.hardware.host import read_host
 from engine_probe.launch import Deployment
 from engine_probe.locations import find_locations, writable
-from engine_probe.preflight import check_model_folder, look
+from engine_probe.preflight import look_at
 from engine_probe.probe_run import ProbeRun
 from engine_probe.supervisor import Limits, Probe
+from tui.commands.consent import confirm_load
 from tui.commands.interrupts import Interrupts
 from tui.commands.probe_text import ProbePrinter
 from tui.output import Output, note
@@ -130,7 +128,9 @@ async def run_probe(engine: Engine, deployment: Deployment, wish: Wish, output: 
         raise InputError("--hold: a dry load has nothing to keep up")
     for text in refuse_wrong_flags(deployment, engine):
         note(text)
-    before = _preflight(engine, deployment, wish)
+    before = look_at(deployment, engine)
+    if wish.grade != "dry":
+        confirm_load(before, yes=wish.yes)
     keeper = RunFiles.create()
     printer = ProbePrinter(output, wish.verbose)
     for found in before:
@@ -167,27 +167,6 @@ def _exit_code(
         return interrupts.exit_code
     printer.fine(run.ready, run.grade)
     return 0
-
-
-def _preflight(engine: Engine, deployment: Deployment, wish: Wish) -> list[ev.Preflight]:
-    gpus, host = read_gpus(), read_host()
-    for launch in deployment.models:
-        check_model_folder(launch, engine)
-    found = [look(launch, engine, gpus, host) for launch in deployment.models]
-    held = [holder for event in found for holder in event.holders]
-    if held and wish.grade != "dry" and not wish.yes:
-        for holder in held:
-            note(_holder_in_words(holder))
-        if not sys.stdin.isatty():
-            raise InputError("a target GPU is held by another process: say --yes to load beside it")
-        click.confirm("Load beside it?", abort=True, err=True)
-    return found
-
-
-def _holder_in_words(holder: dict[str, object]) -> str:
-    used = holder["used_gib"]
-    size = f"{used:.1f} GiB" if isinstance(used, float) else "memory of unknown size"
-    return f"GPU {holder['gpu_index']} is held by pid {holder['pid']} ({holder['name']}): {size}"
 
 
 def _explain_broken_engine(engine: Engine, fatal: str | None, printer: ProbePrinter) -> None:

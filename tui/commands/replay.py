@@ -12,11 +12,13 @@ import click
 
 from engine_probe.deployment import read_deployment
 from engine_probe.events import Event, encode
+from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
 from playbooks.load import Loaded, find
 from playbooks.replay import Unattended
 from playbooks.report import chosen_fix, one_fix_lines
+from tui.commands.consent import confirm_load
 from tui.commands.replay_run import engine_for, run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 @click.option("--deployment", "file", metavar="FILE", required=True, help="The deployment file to mend.")
 @click.option("--fix", metavar="ID", help="Try this fix only; else those of the playbook, best first.")
 @click.option("--dry-run", is_flag=True, help="Stop before applying: show the difference.")
-@click.option("--yes", is_flag=True, help="Apply without asking.")
+@click.option(
+    "--yes", is_flag=True, help="Apply without asking, and load even where another process holds a target GPU."
+)
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line, and last a `result`.")
@@ -57,7 +61,11 @@ def replay(
     _check_fix(chosen, fix)
     deployment = read_deployment(Path(file))
     engine = engine_for(engine_name, deployment)
+    before = look_at(deployment, engine)
+    confirm_load(before, yes=yes)
     output = Output(as_json)
+    for found in before if as_json else ():
+        _stream(None, found)
     policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, output))
     printer = SessionPrinter(output)
     on_change = _stream if as_json else printer.on_change
@@ -81,13 +89,13 @@ def _confirm(yes: bool, output: Output) -> Callable[[FixOption], bool]:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return False
         for line in one_fix_lines(option):
-            output.text(line)
+            output.folded(line)
         return click.confirm("Apply it?", err=True)
 
     return ask
 
 
-def _stream(_session: Session, event: Event | None) -> None:
+def _stream(_session: Session | None, event: Event | None) -> None:
     if event is not None:
         click.echo(encode(event))
 
@@ -99,7 +107,7 @@ def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, out
         output.text("\n3 Fix (proposed, not applied)", "bold")
         output.text(f"  {proposed.id}")
         for line in one_fix_lines(proposed):
-            output.text(line)
+            output.folded(line)
         if not policy.dry_run:
             output.note("nothing was changed: say --yes to apply it")
     printer.end(session)

@@ -53,6 +53,7 @@ async def run_session(
         check_model_folder(launch, engine)
     case = new_case(writable(find_locations().state), datetime.now().astimezone().date())
     session = new_session(case.name, deployment, grade, grade, facts_before(deployment, engine.is_local))
+    session = replace(session, case_folder=str(case.path))
     async with AsyncExitStack() as stack:
         try:
             probe = await stack.enter_async_context(Probe(engine))

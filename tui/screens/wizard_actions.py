@@ -1,0 +1,215 @@
+"""What a person can do in the wizard: decide about the case, look at its steps, change what is shown, leave."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from playbooks import decisions as decide
+from playbooks.session import Step
+from tui.screens.base import ConsoleScreen
+from tui.screens.case_driver import CaseDriver
+from tui.screens.dialogs import AskText, Confirm
+from tui.screens.report import ReportScreen
+from tui.widgets.choice_list import ChoiceList
+from tui.widgets.fixes import find_fix, fix_detail
+from tui.widgets.hypotheses import find_hypothesis
+from tui.widgets.log_pane import LogPane
+from tui.widgets.step_header import STEPS
+from tui.widgets.step_pane import StepPane
+from tui.widgets.words import lines, part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playbooks.session import Session
+    from tui.running import CaseRun
+
+
+_WHY_ASK = "Memory that it holds or takes meanwhile is missing for the load, and may look like the load's own fault."
+
+
+class WizardActions(ConsoleScreen):
+    """`shown` follows the case unless a person looks back. The screen itself draws."""
+
+    def __init__(self, run: CaseRun) -> None:
+        super().__init__()
+        self.driver = CaseDriver(run, self.told)
+        self.session: Session = run.session
+        self.shown = run.session.step
+        self.over = False
+        self.marked: dict[Step, str | None] = {}
+        self.values: dict[str, str] = {}
+        self.big: Literal["log", "memory"] | None = None
+
+    @abstractmethod
+    def draw(self) -> None: ...
+
+    @abstractmethod
+    def told(self) -> None:
+        """The driver has put something into the inbox."""
+
+    # The case
+
+    def begin(self) -> None:
+        """Loads at once, or asks first where another process holds a GPU that the load will use."""
+        holders = self.driver.run.holders
+        if not holders:
+            self._begin_now()
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._begin_now()
+            else:
+                self.leave(self.app.pop_screen)
+
+        about = lines([*(part(words) for words in holders), part(""), part(_WHY_ASK, "$quiet")])
+        self.app.push_screen(Confirm(self.console.glyphs, "Load beside it?", about, "load", "do not load"), answered)
+
+    def _begin_now(self) -> None:
+        self.driver.decide(decide.Begin())
+        self.run_worker(self.drive(), name="drive", exit_on_error=False)
+
+    @abstractmethod
+    async def drive(self) -> None:
+        """Drives the case to its end and says how it ended."""
+
+    def do_run_experiment(self) -> None:
+        found = find_hypothesis(self.session, self.marked.get(Step.HYPOTHESES))
+        if found:
+            self.driver.decide(decide.RunExperiment(found[0].id, found[1].id))
+
+    def do_apply_fix(self) -> None:
+        fix = find_fix(self.session, self.marked.get(Step.FIX))
+        if fix is None:
+            return
+        value = self.values.get(fix.id)
+        width = max(min(90, self.size.width * 94 // 100 - 6), 24)
+        about = lines([part(fix.title, "$accent"), part(""), *fix_detail(fix, value, width)])
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.driver.decide(decide.ApplyFix(fix.id, value))
+
+        self.app.push_screen(
+            Confirm(self.console.glyphs, "Apply this change and verify it?", about, "apply and verify"), answered
+        )
+
+    def do_edit_value(self) -> None:
+        fix = find_fix(self.session, self.marked.get(Step.FIX))
+        if fix is None:
+            return
+
+        def answered(text: str | None) -> None:
+            if text is not None:
+                self.values[fix.id] = text
+                self.draw()
+
+        old = "not set" if fix.old_value is None else fix.old_value
+        hint = f"now {old}, proposed {fix.new_value}"
+        question = f"{fix.key} of {fix.launch or 'the deployment'}"
+        ask = AskText(self.console.glyphs, question, hint, self.values.get(fix.id, fix.new_value), _needs_text)
+        self.app.push_screen(ask, answered)
+
+    def do_undo(self) -> None:
+        self.driver.decide(decide.Undo())
+
+    def do_keep(self) -> None:
+        self.driver.decide(decide.Finish())
+
+    do_finish = do_keep
+
+    def do_stop(self) -> None:
+        self.driver.decide(decide.Stop())
+
+    def do_report(self) -> None:
+        if self.session.report_path:
+            self.app.push_screen(ReportScreen(self.session.case, Path(self.session.report_path)))
+
+    # The view
+
+    def action_look_at(self, step: str) -> None:
+        """Only as far as the case has come."""
+        if STEPS.index(Step(step)) <= STEPS.index(self.session.step):
+            self.shown = Step(step)
+            self.query_one(StepPane).scroll_home(animate=False)
+            self.draw()
+            self._focus_step()
+
+    def _look(self, by: int) -> None:
+        self.action_look_at(STEPS[STEPS.index(self.shown) + by].value)
+
+    def _focus_step(self) -> None:
+        choices = self.query_one(ChoiceList)
+        (self.query_one(StepPane) if choices.has_class("empty") else choices).focus()
+
+    def do_left(self) -> None:
+        self._look(-1)
+
+    def do_right(self) -> None:
+        self._look(1)
+
+    do_next_step = do_right
+
+    def do_pause_log(self) -> None:
+        self.query_one(LogPane).follow(False)
+
+    def do_follow_log(self) -> None:
+        self.query_one(LogPane).follow(True)
+
+    def do_log_big(self) -> None:
+        self._set_big(None if self.big == "log" else "log")
+
+    def do_memory_big(self) -> None:
+        self._set_big(None if self.big == "memory" else "memory")
+
+    def _set_big(self, big: Literal["log", "memory"] | None) -> None:
+        self.big = big
+        self.set_class(big == "log", "-log-big")
+        self.set_class(big == "memory", "-memory-big")
+        self.query_one("#folded").set_class(big != "memory", "folded")
+        if big == "log":
+            self.query_one(LogPane).focus()
+        else:
+            self._focus_step()
+        self.call_after_refresh(self.draw)
+
+    # The way out
+
+    def do_back(self) -> None:
+        if self.big:
+            self._set_big(None)
+        elif self.shown is not self.session.step:
+            self.action_look_at(self.session.step.value)
+        else:
+            self.leave(self.app.pop_screen)
+
+    def leave(self, then: Callable[[], object]) -> None:
+        """Ends the case, then does `then`; asks first while something runs."""
+        if self.over or (self.session.running is None and not self.session.progress.open):
+            self._end(then)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._end(then)
+
+        what = self.session.running or "a model is up"
+        about = part(f"Now: {what}. Its processes and memory are cleaned up before the console leaves.")
+        self.app.push_screen(Confirm(self.console.glyphs, "End what runs now?", about, "end it", "go on"), answered)
+
+    def _end(self, then: Callable[[], object]) -> None:
+        async def end() -> None:
+            self.driver.is_leaving = True
+            self.draw()
+            self.driver.go_on_leaving(self.session)
+            await self.driver.has_ended()
+            then()
+
+        self.run_worker(end(), name="end", exclusive=True, group="end")
+
+
+def _needs_text(text: str) -> str | None:
+    return None if text else "A value is needed; esc leaves it as it was."
