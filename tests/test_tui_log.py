@@ -14,7 +14,7 @@ from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII, UNICODE, choose
 from tui.themes.palette import DARK
 from tui.widgets.clean_text import clean
-from tui.widgets.log_lines import LogRow, layer_of, rows_of
+from tui.widgets.log_lines import LogRow, clock_of, layer_of, rows_of
 from tui.widgets.log_pane import MOST_ROWS, LogPane
 
 
@@ -55,19 +55,19 @@ def test_clean_bounds_an_endless_line():
     [
         (
             "(EngineCore pid=2620) ERROR 11-29 17:39:04 [core.py:1510] EngineCore failed to start.",
-            LogRow("17:39:04", "engine", "error", "core.py: EngineCore failed to start."),
+            LogRow(clock_of(samples.NOON), "engine", "error", "core.py: EngineCore failed to start."),
         ),
         (
             "(APIServer pid=1) INFO 11-29 17:38:40 [api_utils.py:286] non-default args",
-            LogRow("17:38:40", "frontend", "info", "api_utils.py: non-default args"),
+            LogRow(clock_of(samples.NOON), "frontend", "info", "api_utils.py: non-default args"),
         ),
         (
             "(Worker pid=2632) INFO 11-29 17:39:03 [cpu_model_runner.py:68] Starting to load model",
-            LogRow("17:39:03", "model_runner", "info", "cpu_model_runner.py: Starting to load model"),
+            LogRow(clock_of(samples.NOON), "worker", "info", "cpu_model_runner.py: Starting to load model"),
         ),
         (
             "(Worker_TP0 pid=2) WARNING 11-29 17:39:03 [parallel_state.py:7] slow",
-            LogRow("17:39:03", "worker", "warn", "parallel_state.py: slow"),
+            LogRow(clock_of(samples.NOON), "worker", "warn", "parallel_state.py: slow"),
         ),
     ],
 )
@@ -92,12 +92,19 @@ def test_line_that_is_also_a_record_is_shown_once():
         ("vllm.v1.worker.gpu_worker", "worker"),
         ("vllm.v1.worker.gpu_model_runner", "model_runner"),
         ("vllm.model_executor.model_loader.weight_utils", "model_runner"),
-        ("torch.distributed", "worker"),
-        ("huggingface_hub", None),
+        ("torch.distributed", "outside"),
+        ("huggingface_hub", "outside"),
+        ("vllm.utils", None),
+        ("", None),
     ],
 )
 def test_layer_of_a_logger(logger, layer):
     assert layer_of(logger, "") == layer
+
+
+def test_layer_of_a_shared_module_is_that_of_its_process():
+    assert layer_of("vllm.utils", "EngineCore_DP0") == "engine"
+    assert layer_of("", "Worker_TP1") == "worker"
 
 
 def test_ascii_is_chosen_for_a_locale_without_unicode():

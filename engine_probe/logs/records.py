@@ -100,6 +100,12 @@ def layer_of_logger(name: str) -> str:
     return "unknown"
 
 
+def layer_of_process(process: str) -> str:
+    """The layer of a process by the tag that it prints, such as `EngineCore_DP0`; `unknown` for any other."""
+    tags = {"APIServer": "frontend", "EngineCore": "engine", "Worker": "worker", "VllmWorker": "worker"}
+    return next((layer for tag, layer in tags.items() if process.startswith(tag)), "unknown")
+
+
 def layer_of_frames(frames: Sequence[Mapping[str, Any]]) -> str:
     """The layer of a traceback (outermost frame first): that of its innermost vLLM frame that decides."""
     modules = [_module_of(str(frame.get("file", ""))) for frame in frames]

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe import events as ev
+from engine_probe.logs.records import layer_of_logger, layer_of_process, read_line
 from tui.widgets.clean_text import clean
 
 if TYPE_CHECKING:
     from engine_probe.events import Event
 
 LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warn", "WARN": "warn", "ERROR": "error", "CRITICAL": "error"}
-
-# vLLM's line format, 0.6 to 0.32: `(Worker pid=1) INFO 11-29 17:38:40 [core.py:133] text`
-_PREFIX = re.compile(
-    r"^(?:\((?P<process>\w[\w-]*?)(?:_\w+)? pid=\d+\) ?)?"
-    r"(?:(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d (?P<clock>\d\d:\d\d:\d\d)(?:\.\d+)? "
-    r"\[(?P<file>[\w./-]+\.py):\d+\] ?)?"
-)
-_FRONTEND = re.compile(r"entrypoints|api_server|\.config|arg_utils|transformers_utils|^APIServer")
-_RUNNER = re.compile(r"model_runner|model_executor|model_loader|weight_utils|base_loader|cudagraph|compilation")
-_WORKER = re.compile(r"worker|executor|parallel_state|distributed|^Worker|^VllmWorker", re.IGNORECASE)
-_ENGINE = re.compile(r"v1\.core|v1\.engine|engine|core\.py|kv_cache|sched|^EngineCore|^EngineCore_DP\d")
 
 
 class LogRow(NamedTuple):
@@ -36,17 +25,10 @@ class LogRow(NamedTuple):
 
 
 def layer_of(logger: str, process: str) -> str | None:
-    """The layer that printed: first by the module, else by the process."""
-    for name in (logger, process):
-        for pattern, layer in (
-            (_FRONTEND, "frontend"),
-            (_RUNNER, "model_runner"),
-            (_WORKER, "worker"),
-            (_ENGINE, "engine"),
-        ):
-            if name and pattern.search(name):
-                return layer
-    return None
+    """The layer that logged: by its module, else, where modules are shared, by the process. None: not known."""
+    layer = layer_of_logger(logger) if logger else "unknown"
+    layer = layer if layer != "unknown" else layer_of_process(process)
+    return None if layer == "unknown" else layer
 
 
 def clock_of(seconds: float) -> str:
@@ -67,7 +49,7 @@ def rows_of(event: Event) -> tuple[LogRow, ...]:
 
 
 def _record_rows(record: ev.LogRecord) -> tuple[LogRow, ...]:
-    layer = layer_of(record.logger, record.process) or "outside"
+    layer = layer_of(record.logger, record.process)
     level = LEVELS.get(record.level.upper(), "info")
     clock = clock_of(record.time)
     texts = [clean(text) for text in record.message.split("\n", 200)]
@@ -76,14 +58,10 @@ def _record_rows(record: ev.LogRecord) -> tuple[LogRow, ...]:
 
 
 def _text_row(event: ev.Text) -> LogRow:
-    line = clean(event.line)
-    found = _PREFIX.match(line)
-    process, level, file, clock = found.group("process", "level", "file", "clock") if found else (None,) * 4
-    text = line[found.end() :] if found else line
-    if file:
-        text = f"{file}: {text}"
-    layer = layer_of(file or "", process or "") or "outside"
-    return LogRow(clock or clock_of(event.time), layer, LEVELS.get(level or "", "info"), text)
+    line = read_line(clean(event.line))
+    text = f"{line.file}: {line.message}" if line.file else line.message
+    layer = layer_of("", line.process or "")
+    return LogRow(clock_of(event.time), layer, LEVELS.get(line.level or "", "info"), text)
 
 
 def _words_of(event: Event) -> tuple[str, str] | None:
