@@ -147,6 +147,6 @@ async def test_a_killed_keeper_or_load_leaves_nothing(victim: str) -> None:
 async def test_an_engine_that_is_no_python_is_one_fatal_trouble() -> None:
     engine = local_engine("/bin/true", "the test")
     async with Probe(engine) as probe:
-        await probe.load(StandInLaunch("serve", free_port()), "cold")
+        await probe.load(StandInLaunch("serve", free_port()), "cold")  # type: ignore[arg-type]
         events = [event async for event in probe.events()]
     assert any(isinstance(event, ev.Failed) for event in events)

@@ -10,7 +10,7 @@ import pytest
 
 from engine_probe import events as ev
 from engine_probe.child import process_tree
-from engine_probe.launch import Launch
+from engine_probe.launch import ArgValue, Launch
 from engine_probe.requests import Request
 from engine_probe.supervisor import Probe
 from playbooks.lab.tiny_model import write_tiny_llama
@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def launch(model: str, **more: int) -> Launch:
     """96 MiB of KV cache hold 1,408 tokens and no more of this model on CPU."""
-    args = {"enforce-eager": True, "kv-cache-memory-bytes": "96M", "port": free_port()}
+    args: dict[str, ArgValue] = {"enforce-eager": True, "kv-cache-memory-bytes": "96M", "port": free_port()}
     return Launch(
         "tiny", model, args={**args, **{name.replace("_", "-"): value for name, value in more.items()}}, env=ENV
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -129,10 +130,13 @@ async def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
 class BareKeeper:
     """The child without a supervisor: orders as bytes, events as they come. Use as a context manager."""
 
-    def __init__(self, python: str = sys.executable) -> None:
+    def __init__(self, temp_folder: Path | None = None) -> None:
         archive = child_archive()
         self.process = subprocess.Popen(
-            [python, "-c", CODE, str(len(archive))], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", CODE, str(len(archive))],
+            env=os.environ if temp_folder is None else {**os.environ, "TMPDIR": str(temp_folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self.write(archive)
 
