@@ -53,14 +53,14 @@ def _evidence(session: Session) -> tuple[Evidence, ...]:
 
 def _sources(session: Session) -> tuple[Source, ...]:
     progress = session.progress
-    arguments = len(launch_named(session.deployment, session.model).args)
+    launch = launch_named(session.deployment, session.model)
     log = Source("log", f"{progress.lines:,} lines, {log_file(session)}")
     return (
         log if progress.lines else Source("log", missing="the load printed nothing"),
         _source(session, "GPUs", ("gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.total_gib")),
         _source(session, "host", ("host.available_gib", "host.total_gib")),
         _source(session, "model files", ("weights.on_disk_gib", "model.max_position_embeddings")),
-        Source("launch arguments", f"{arguments} given"),
+        Source("launch arguments", wording.arguments(launch)),
     )
 
 

@@ -159,6 +159,8 @@ class Check:
     optional: bool = False
     conditions: tuple[str, ...] = ()
     """What decides, as the playbook writes it; empty where an answer or the load itself decides."""
+    brief: str = ""
+    """`expected` for a narrow screen, where that is shorter: `KV cache tokens ≥ 1,408`."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def checks_of(playbook: Playbook, fix: FixOption, length: int, lookup: Lookup) -
     found = [Check(LOADS, "the model loads", "ready to serve")]
     found += [_check(one, length, lookup) for one in _logs(playbook)]
     found += [
-        Check(f"{_EXPECT}{n}", "what the fix promised", wording.expected(text, lookup), conditions=(text,))
+        _wanting(Check(f"{_EXPECT}{n}", "what the fix promised", "", conditions=(text,)), lookup)
         for n, text in enumerate(fix.expect, 1)
     ]
     found += [_check(one, length, lookup) for one in _asked(playbook)]
@@ -44,8 +44,17 @@ def checks_of(playbook: Playbook, fix: FixOption, length: int, lookup: Lookup) -
 
 
 def _check(spec: CheckSpec, length: int, lookup: Lookup) -> Check:
-    expected = _expected(spec, length, lookup)
-    return Check(spec.id, _words(spec.id), expected, optional=spec.optional, conditions=tuple(spec.then))
+    check = Check(spec.id, _words(spec.id), "the line comes", optional=spec.optional, conditions=tuple(spec.then))
+    if spec.log is not None:
+        return _wanting(check, lookup) if spec.then else check
+    return replace(check, expected=_expected(spec, length))
+
+
+def _wanting(check: Check, lookup: Lookup) -> Check:
+    """The check with what its conditions want in words, as far as the values are known."""
+    full = "; ".join(wording.expected(text, lookup) for text in check.conditions)
+    brief = "; ".join(wording.expected(text, lookup, brief=True) for text in check.conditions)
+    return replace(check, expected=full, brief=brief)
 
 
 def judge_load(session: Session, context: Context) -> tuple[Check, ...]:
@@ -109,6 +118,7 @@ def judge_answer(session: Session, answer: RequestAnswered, context: Context) ->
     judged_too = _with_conditions(check, lookup_of(session, cause), _before(session))
     return replace(
         judged_too,
+        brief="",
         expected=f"{check.expected}; {judged_too.expected}",
         measured=f"{check.measured}; {judged_too.measured}",
     )
@@ -150,7 +160,7 @@ def _with_conditions(check: Check, lookup: Lookup, before: Lookup | None) -> Che
     if len(texts) > 1:
         labels = [wording.label_of(parse(text).fact) for text in texts]
         values = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]
-    check = replace(check, expected="; ".join(wording.expected(text, lookup) for text in texts))
+    check = _wanting(check, lookup)
     results = [evaluate(parse(text), lookup, before) for text in texts]
     return _from_results(check, results, "; ".join(values))
 
@@ -186,9 +196,8 @@ def _words(check_id: str) -> str:
     return check_id.replace("-", " ")
 
 
-def _expected(spec: CheckSpec, length: int, lookup: Lookup) -> str:
+def _expected(spec: CheckSpec, length: int) -> str:
     if spec.http is not None:
         return f"{spec.http}: status {spec.status}"
-    if spec.request is not None:
-        return requests.named(spec.request).expected(length)
-    return "; ".join(wording.expected(text, lookup) for text in spec.then) or "the line comes"
+    assert spec.request is not None
+    return requests.named(spec.request).expected(length)

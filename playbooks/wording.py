@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from playbooks.conditions import Unset, evaluate, parse, show
-from playbooks.facts import info_of, named
+from playbooks.facts import info_of, named, number_or_text
 
 if TYPE_CHECKING:
     from engine_probe.facts import Value
+    from engine_probe.launch import ArgValue, Launch
     from playbooks.conditions import Answer, Condition, Lookup
 
 _SIGNS = {"<=": "≤", ">=": "≥", "==": "=", "!=": "≠"}
@@ -76,6 +77,20 @@ def quantity(value: Value, unit: str = "") -> str:
     if unit in ("GiB", "s"):
         return f"{show(round(value, 2))} {unit}"
     return show(value)
+
+
+def arguments(launch: Launch) -> str:
+    """The launch's arguments with their units: `enforce-eager, kv-cache-memory-bytes 96 MiB`."""
+    return ", ".join(_argument(name, value) for name, value in launch.args.items()) or "none given"
+
+
+def _argument(name: str, value: ArgValue) -> str:
+    if value is True:
+        return name
+    plain = " ".join(value) if isinstance(value, tuple) else value
+    number = number_or_text(plain) if isinstance(plain, str) else plain
+    unit = info_of(f"launch.{name.replace('-', '_')}").unit
+    return f"{name} {quantity(number, unit)}"
 
 
 def size(count: float) -> str:

@@ -112,6 +112,7 @@ async def test_the_fault_is_explained_mended_and_proved(file: Path, context: Con
     assert measured["cache-allocated"] == measured["expect-1"] == "1,536"
     promise = next(one for one in session.checks if one.id == "expect-1")
     assert promise.expected == "KV cache tokens ≥ 1,408 (max-model-len as launched)"
+    assert promise.brief == "KV cache tokens ≥ 1,408"
     assert promise.conditions == ("kv.tokens >= launch.max_model_len",)
     assert "1,400 + 8 = 1,408 tokens" in str(measured["answers-at-full-length"])
     assert text(file) == before + "      max-model-len: 1408\n"

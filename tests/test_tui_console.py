@@ -494,3 +494,19 @@ async def test_the_measured_number_is_whole_at_the_usual_size():
         row = next(row for row in rows if "what the fix promised" in row)
         assert "KV cache tokens ≥" in row
         assert row.rstrip().endswith("1,536")
+
+
+async def test_what_is_below_the_fold_of_a_new_step_can_be_scrolled_to():
+    run = FakeRun([(samples.TESTED, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(80, 20)) as pilot:
+        screen = await wizard_at(pilot, samples.TESTED)
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen and screen.session.verdict == "verified")
+        await pilot.pause()
+        pane = screen.query_one(StepPane)
+        assert pane.max_scroll_y > 0
+        await pilot.press("pagedown")
+        await until(pilot, lambda: pane.scroll_y > 0)

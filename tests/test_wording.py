@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.launch import Launch
 from playbooks.conditions import Answer, Unset
 from playbooks.facts import register
-from playbooks.wording import expected, measured, quantity, sentence, size, with_labels
+from playbooks.wording import arguments, expected, measured, quantity, sentence, size, with_labels
 
 FACTS: dict[str, Answer] = {
     "kv.tokens": Known(1536, "parsed", "load-1.log:51"),
@@ -81,6 +82,12 @@ def test_quantities_have_their_unit() -> None:
     assert quantity(0.0912, "GiB") == "0.09 GiB"
     assert quantity(False) == "no"
     assert quantity("fp8", "GiB") == "fp8"
+
+
+def test_arguments_of_a_launch() -> None:
+    launch = Launch("tiny", "m", {"enforce-eager": True, "kv-cache-memory-bytes": "96M", "dtype": "half", "port": 8000})
+    assert arguments(launch) == "enforce-eager, kv-cache-memory-bytes 96 MiB, dtype half, port 8,000"
+    assert arguments(Launch("tiny", "m")) == "none given"
 
 
 def test_every_fact_has_a_label_and_texts_get_it() -> None:

@@ -117,6 +117,7 @@ class WizardScreen(WizardActions):
             self._host = with_sample(self._host, None)
 
     def _set_session(self, session: Session) -> None:
+        before = self.shown
         follows = self.shown is self.session.step
         self.session = self.console.last_session = session
         if follows:
@@ -128,6 +129,8 @@ class WizardScreen(WizardActions):
             self.marked[step] = choice
         self.driver.go_on_leaving(session)
         self.draw()
+        if self.shown is not before:
+            self.show_top()
 
     def set_host(self, view: HostView) -> None:
         self._host = with_sample(view, None) if self.over else view.with_model(self._host.model_gib)

@@ -134,8 +134,14 @@ class WizardActions(ConsoleScreen):
         """Only as far as the case has come."""
         if STEPS.index(Step(step)) <= STEPS.index(self.session.step):
             self.shown = Step(step)
-            self.query_one(StepPane).scroll_home(animate=False)
             self.draw()
+            self.show_top()
+            self._focus_step()
+
+    def show_top(self) -> None:
+        """A step begins at its first line, and the keys that scroll work on it; who reads the log goes on reading."""
+        self.query_one(StepPane).scroll_home(animate=False)
+        if not isinstance(self.focused, LogPane):
             self._focus_step()
 
     def _look(self, by: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from playbooks.session import Check, Session
     from tui.themes.glyphs import Glyphs
 
+_WIDE = 100
 OUTCOME_STYLES = {
     Outcome.PENDING: "$quiet",
     Outcome.RUNNING: "$accent bold",
@@ -57,6 +59,8 @@ def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
 
 
 def _table(checks: tuple[Check, ...], width: int, glyphs: Glyphs) -> list[Content]:
+    if width < _WIDE:
+        checks = tuple(replace(check, expected=check.brief or check.expected) for check in checks)
     title_width = min(max(len(check.title) for check in checks) + 2, (width - 2) // 3)
     expected_width = min(max([8, *(len(check.expected) for check in checks)]) + 2, (width - 2 - title_width) // 2)
     measured_width = width - 2 - title_width - expected_width

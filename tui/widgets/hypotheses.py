@@ -71,6 +71,10 @@ def _columns(width: int) -> tuple[int, int, int]:
     return 0, 0, 15
 
 
+def _claim_width(width: int) -> int:
+    return width - 4 - sum(_columns(width))
+
+
 def _heading(width: int) -> Content:
     experiment, cost, verdict = _columns(width)
     head = part(cell("Likeliest causes", width - experiment - cost - verdict), "bold")
@@ -102,9 +106,8 @@ def _evidence_row(cause: Cause, width: int) -> Content:
 
 def _claim_rows(hypothesis: Hypothesis, width: int, glyphs: Glyphs) -> tuple[Content, ...]:
     experiment, cost, verdict = _columns(width)
-    claim_width = width - 2 - experiment - cost - verdict
     style = "$quiet" if hypothesis.verdict is Verdict.REFUTED else ""
-    row = part(cell(hypothesis.claim, claim_width - 2) + "  ", style)
+    row = part(cell(hypothesis.claim, _claim_width(width)) + "  ", style)
     if experiment:
         row += part(
             cell(hypothesis.experiment, experiment - 2) + "  " + cell(hypothesis.cost, cost - 1) + " ", "$quiet"
@@ -120,13 +123,14 @@ def _claim_rows(hypothesis: Hypothesis, width: int, glyphs: Glyphs) -> tuple[Con
 
 
 def _claim_detail(hypothesis: Hypothesis, width: int) -> list[Content]:
-    rows = [*wrapped(hypothesis.claim, width)]
-    rows += wrapped(f"experiment: {hypothesis.experiment} ({hypothesis.cost})", width, 2, "$quiet")
+    """The claim where the list cut it, then what speaks for the verdict, then how that was found out."""
+    rows = [] if len(hypothesis.claim) <= _claim_width(width) else [*wrapped(hypothesis.claim, width)]
     style = VERDICT_STYLES[hypothesis.verdict]
     if hypothesis.because:
         rows.append(part(f"  {hypothesis.verdict.value}, because", style))
         for reason in hypothesis.because:
             rows += wrapped(clean(reason), width, 4)
+    rows += wrapped(f"experiment: {hypothesis.experiment} ({hypothesis.cost})", width, 2, "$quiet")
     return [*rows, part("")]
 
 

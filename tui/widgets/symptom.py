@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playbooks.report import in_words
+from playbooks.wording import arguments
 from tui.themes.palette import layer_style
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
@@ -119,8 +120,7 @@ def _arguments(session: Session, width: int) -> list[Content]:
         part("load     ", "$quiet") + part(f"{session.grade}: {grade.get(session.grade, 'the arguments only')}"),
     ]
     for launch in session.deployment.models:
-        args = "  ".join(f"{name} {value}" for name, value in launch.args.items())
-        folded = wrapped(args or "no arguments given", width, 9, most=3)
+        folded = wrapped(clean(arguments(launch)), width, 9, most=3)
         rows.append(part(cell("args", 9), "$quiet") + part(folded[0].plain.strip()))
         rows += folded[1:]
     return rows
