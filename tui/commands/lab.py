@@ -90,7 +90,8 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vllm-console-lab-")))
         path = build_fault(fault, folder)
         output = wish.output
-        output.text(f"Fault {fault.id}: {fault.title}", "bold")
+        output.text(f"Fault {fault.id}", "bold")
+        output.folded(fault.title)
         if wish.keep:
             output.text(f"in {folder}")
         deployment = read_deployment(path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tui.output import Output
@@ -130,7 +131,7 @@ def _config(event: ev.ConfigBuilt) -> str:
     )
 
 
-_WORDS = {
+_WORDS: dict[type[ev.Event], Callable[[Any], str | None]] = {
     ev.ProbeStarted: lambda e: f"probe     on {e.host}, Python {e.python_version} ({e.python})",
     ev.Warming: lambda _e: "warming   importing vLLM once; loads are then forked from it",
     ev.Warmed: lambda e: f"warm      vLLM {e.vllm_version} imported in {e.seconds:.1f} s",

@@ -170,7 +170,8 @@ class WizardScreen(WizardActions):
         return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs)
 
     def _draw_host(self) -> None:
-        devices = "no GPU" if self._host.no_gpu else f"{len(self._host.gpus)} GPUs"
+        count = len(self._host.gpus)
+        devices = "no GPU" if self._host.no_gpu else "1 GPU" if count == 1 else f"{count} GPUs"
         self.query_one(TopBar).set_about(self._host.host, self._engine, devices)
         for pane in self.query(MemoryPane):
             pane.set_view(self._host)
