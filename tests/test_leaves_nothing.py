@@ -39,6 +39,8 @@ class Watched:
         self.shm_before = set(Path("/dev/shm").iterdir())
         # Short, because paths of sockets are, and its own, because other probes may run beside the test.
         self.temp = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
+        self.packages = str(Path(engine.python).parent.parent)
+        self.others = self._using_engine()
         name, _, value = self.mark.partition("=")
         words = ["probe", "--json", "--hold", "--yes", "--grade", grade, "--engine", engine.label, "--"]
         launch = ["vllm", "serve", str(model), "--enforce-eager", "--kv-cache-memory-bytes", "96M"]
@@ -56,9 +58,19 @@ class Watched:
         )
 
     def living(self) -> set[int]:
-        """Marked processes that run; a zombie holds nothing."""
-        found = {pid: process_tree.read_one(pid) for pid in process_tree.marked(self.mark)}
-        return {pid for pid, process in found.items() if process is not None and process.state not in "ZX"}
+        """Processes of the load that run; a zombie holds nothing.
+
+        The mark in the environment is overwritten once vLLM sets a title; by then torch's files are mapped.
+        """
+        found = self._marked() | self._using_engine() - self.others
+        processes = {pid: process_tree.read_one(pid) for pid in found}
+        return {pid for pid, process in processes.items() if process is not None and process.state not in "ZX"}
+
+    def _marked(self) -> set[int]:
+        return process_tree.marked(self.mark)
+
+    def _using_engine(self) -> set[int]:
+        return {pid for pid in process_tree.read_all() if f"{self.packages}/" in maps_of(pid)}
 
     def shm(self) -> set[Path]:
         return set(Path("/dev/shm").iterdir()) - self.shm_before
@@ -82,6 +94,13 @@ class Watched:
 
     def describe(self) -> str:
         return f"left: {[process_tree.title(p) for p in self.living()]} {self.shm()} {self.temp_files()}"
+
+
+def maps_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def until(holds: Callable[[], bool], describe: Callable[[], str], seconds: float = 30.0) -> None:

@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from engine_probe import events
-from engine_probe.child import open_requests, orders, prctl, process_tree, sweep
+from engine_probe.child import log_tap, open_requests, orders, prctl, process_tree, sweep
 from engine_probe.child.context import Context
 from engine_probe.child.loads import Loads
 from engine_probe.child.outbox import Outbox
@@ -133,6 +133,7 @@ class Keeper:
             self._unclaimed.clear()
 
     def _sweep(self, chosen: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
+        known_shm = {*known_shm, *log_tap.noted_shared_memory(self._private_dir)}
         return sweep.sweep(chosen, known_shm, spared=(self._watchdog.pid,), collect_exits=self._collect_exits)
 
     def _end(self, reason: str | None) -> None:

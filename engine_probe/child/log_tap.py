@@ -17,6 +17,7 @@ import socket
 import sys
 import traceback
 from copy import deepcopy
+from multiprocessing import resource_tracker
 from typing import IO, Any
 
 MODULE_NAME = "vllm_console_log_tap"
@@ -25,6 +26,10 @@ CHANNEL_VARIABLE = "CONSOLE_PROBE_CHANNEL"
 STACKS_VARIABLE = "CONSOLE_PROBE_STACKS"
 STACKS_SIGNAL = getattr(signal, "SIGRTMIN", 34) + 7
 """vLLM uses SIGUSR1; a realtime signal collides with nobody."""
+SHM_FILE = "shared-memory"
+"""In the folder that STACKS_VARIABLE names: a line for each segment or semaphore that some process has made."""
+_SHM_FOLDER = "/dev/shm/"  # noqa: S108 - where the system puts it, not a place of ours
+_SHM_PREFIX = {"shared_memory": "", "semaphore": "sem."}
 _MAX_MESSAGE = 60_000
 _SHORT_MESSAGE = 4_000
 _FALLBACK_FORMAT = "%(levelname)s %(asctime)s [%(filename)s:%(lineno)d] %(message)s"
@@ -46,6 +51,7 @@ def tapped_handler(minimum_level: str) -> logging.Handler:
     handler = _stock_handler(minimum_level)
     handler.addFilter(Tap())
     register_stacks()
+    note_shared_memory()
     return handler
 
 
@@ -120,6 +126,45 @@ def register_stacks() -> None:
 
     register()
     os.register_at_fork(after_in_child=register)
+
+
+def note_shared_memory() -> None:
+    """Keep the name of each segment and semaphore that this process makes where it outlives the process.
+
+    Python registers each with its resource tracker, which cleans up after a process that dies; both may be killed.
+    """
+    folder = os.environ.get(STACKS_VARIABLE)
+    stock = resource_tracker.register
+    if not folder or hasattr(stock, "noted"):
+        return
+
+    def register(name: Any, rtype: str) -> None:
+        if rtype in _SHM_PREFIX:
+            _note(os.path.join(folder, SHM_FILE), _SHM_FOLDER + _SHM_PREFIX[rtype] + name.lstrip("/"))
+        stock(name, rtype)
+
+    register.noted = True  # type: ignore[attr-defined]
+    resource_tracker.register = register
+
+
+def _note(path: str, line: str) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        return  # the keeper has gone, and its folder with it
+    try:
+        os.write(fd, (line + "\n").encode())  # one short write in append mode: lines of processes do not mix
+    finally:
+        os.close(fd)
+
+
+def noted_shared_memory(folder: str) -> set[str]:
+    """The paths that processes of loads in this folder have noted."""
+    try:
+        with open(os.path.join(folder, SHM_FILE), encoding="utf-8") as file:
+            return {line.strip() for line in file if line.startswith(_SHM_FOLDER)}
+    except OSError:
+        return set()
 
 
 def _describe(record: logging.LogRecord) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import shutil
 import signal
 from typing import TYPE_CHECKING
 
-from engine_probe.child import process_tree, sweep
+from engine_probe.child import log_tap, process_tree, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ def _run(reader: int, mark: str, private_dir: str) -> None:
         }
         return process_tree.descendants(processes, found)
 
-    sweep.sweep(ours)
+    sweep.sweep(ours, log_tap.noted_shared_memory(private_dir))
     shutil.rmtree(private_dir, ignore_errors=True)
 
 
