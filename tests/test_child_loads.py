@@ -239,7 +239,7 @@ def test_a_root_that_ended_before_its_pid_was_known_ends_the_load_with_its_code(
     )
     argv = ["vllm", "serve", "m", "--port", str(free_port())]
     order = LoadOrder("m", argv, {}, str(tmp_path), "cold", keep_port=False, hang_s=300.0, model_dirs=[])
-    load = Load(order, 1, context, promised_ports=[])
+    load = Load(order, 1, context)
     load.begun(2**22 + 1)
     load.tick(None, time.monotonic() + 10)
     load.close()

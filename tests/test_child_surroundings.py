@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 
 from engine_probe.child import log_tap
-from engine_probe.child.surroundings import argument, choose_port, command, read_at_import, surround
-from tests.stand_in.probing import free_port
+from engine_probe.child.surroundings import argument, command, read_at_import, surround
 
 
 @pytest.mark.parametrize(
@@ -30,43 +28,6 @@ from tests.stand_in.probing import free_port
 )
 def test_an_argument_is_found_in_each_of_its_forms(words: str, value: str | None) -> None:
     assert argument(["vllm", "serve", *words.split()], "--max-model-len") == value
-
-
-def test_a_free_port_stays_as_it_was_asked_for() -> None:
-    port = free_port()
-    argv = ["vllm", "serve", "m", "--port", str(port)]
-    assert choose_port(argv, keep=False) == (port, argv, None)
-    assert choose_port(argv, keep=True) == (port, argv, None)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-def test_a_taken_port_is_replaced_by_a_last_word(host: str) -> None:
-    with socket.socket() as holder:
-        holder.bind((host, 0))
-        holder.listen()
-        taken = holder.getsockname()[1]
-        chosen = choose_port(["vllm", "serve", "m", f"--port={taken}"], keep=False)
-        with pytest.raises(OSError, match=f"^port {taken} is in use$"):
-            choose_port(["vllm", "serve", "m", f"--port={taken}"], keep=True)
-    assert chosen.number != taken
-    assert argument(chosen.argv, "--port") == str(chosen.number)
-    assert chosen.note == f"port {taken} is in use: port {chosen.number} instead"
-
-
-def test_a_promised_port_counts_as_taken() -> None:
-    port = free_port()
-    assert choose_port(["vllm", "--port", str(port)], keep=False, promised=[port]).number != port
-
-
-@pytest.mark.parametrize(("wanted", "number"), [("nonsense", 8000), ("99999", 99999)])
-def test_a_port_that_is_none_is_vllm_s_to_refuse(wanted: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine_probe.child.surroundings._is_free", lambda _: True)
-    argv = ["vllm", "serve", "m", "--port", wanted]
-    assert choose_port(argv, keep=False) == (number, argv, None)
-
-
-def test_a_port_above_the_last_does_not_stop_us() -> None:
-    assert choose_port(["vllm", "--port", "99999"], keep=True).number == 99999
 
 
 def test_leavings_go_into_the_private_folder_and_caches_do_not(tmp_path: Path) -> None:

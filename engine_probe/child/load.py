@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from engine_probe import events
-from engine_probe.child import http_client, listeners, log_tap, process_tree, surroundings
+from engine_probe.child import http_client, listeners, log_tap, ports, process_tree, surroundings
 from engine_probe.child.failure import failure
 from engine_probe.child.members import Members
 from engine_probe.child.open_requests import OpenRequests, refused
@@ -19,7 +19,7 @@ from engine_probe.child.record_channel import RecordChannel
 from engine_probe.child.text_pipe import TextPipe
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from engine_probe.child.context import Context
     from engine_probe.child.orders import LoadOrder, RequestOrder
@@ -35,13 +35,13 @@ class Load:
     Making one raises OSError when its port must be kept and is taken, or its pipes cannot be had.
     """
 
-    def __init__(self, order: LoadOrder, index: int, context: Context, promised_ports: Collection[int]) -> None:
+    def __init__(self, order: LoadOrder, index: int, context: Context) -> None:
         self.model = order.model
         self.order = order
         self.grade = order.grade
         self.finished = False
         self.awaits_pid = False
-        self.port, self.argv, note = _port(order, promised_ports)
+        self.port, self.argv, note, self._promise = _port(order)
         around = surroundings.surround(order.env, order.argv, context.private_dir, index)
         self.env = around.env
         self.notes = around.notes + ([note] if note else [])
@@ -189,6 +189,8 @@ class Load:
         if not was_asked and not self._has_config():
             chains = [*self.records.exceptions, *self.text.tracebacks.chains]
             self._context.emit(failure(self.model, self.members, chains, seconds, self._is_ready, self._stop_reason))
+        if self._promise is not None:
+            self._promise.close()
         self.finished = True
         self._context.emit(
             events.Ended(
@@ -205,10 +207,8 @@ class Load:
         return self.records.has_config and self.members.root_ending() == (0, None)
 
 
-def _port(order: LoadOrder, promised: Collection[int]) -> surroundings.Port:
-    if order.grade == "dry":
-        return surroundings.Port(0, list(order.argv), None)
-    return surroundings.choose_port(order.argv, order.keep_port, promised)
+def _port(order: LoadOrder) -> ports.Port:
+    return ports.no_port(order.argv) if order.grade == "dry" else ports.choose_port(order.argv, order.keep_port)
 
 
 def _kill_child(pid: int) -> None:

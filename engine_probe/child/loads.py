@@ -52,10 +52,9 @@ class Loads:
         """Begin a load; whatever stands against it ends it. Raises ValueError where its name is taken."""
         if order.model in self._loads:
             raise ValueError(f"{order.model} is loaded already")
-        promised = [load.port for load in self._loads.values()]
         self._count += 1
         try:
-            load = Load(order, self._count, self._context, promised)
+            load = Load(order, self._count, self._context)
         except OSError as error:
             self.refuse(order, str(error))
             return

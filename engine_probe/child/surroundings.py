@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import getpass
 import json
 import os
-import socket
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.child import log_tap
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-DEFAULT_PORT = 8000
 _READ_AT_IMPORT = (
     "LD_",
     "PYTHON",
@@ -41,14 +38,6 @@ class Surroundings(NamedTuple):
     notes: list[str]
     tapped: bool
     channel: str
-
-
-class Port(NamedTuple):
-    """Where a load will serve, and its arguments with that port."""
-
-    number: int
-    argv: list[str]
-    note: str | None
 
 
 def read_at_import(env: Mapping[str, str]) -> dict[str, str]:
@@ -121,41 +110,3 @@ def command(argv: Sequence[str]) -> list[str]:
         start = [script] if os.access(script, os.X_OK) else [sys.executable, "-m", "vllm.entrypoints.cli.main"]
         return [*start, *argv[1:]]
     return [sys.executable, *argv[1:]]
-
-
-def choose_port(argv: Sequence[str], keep: bool, promised: Collection[int] = ()) -> Port:
-    """A taken port is replaced and said so; with `keep` the port stays and OSError is raised.
-
-    `promised` are the ports of loads that have not opened theirs yet.
-    """
-    wanted = argument(argv, "--port")
-    port = int(wanted) if wanted and wanted.isdigit() else DEFAULT_PORT
-    if port not in promised and _is_free(port):
-        return Port(port, list(argv), None)
-    if keep:
-        raise OSError(f"port {port} is in use")
-    free = _free_port(promised)
-    return Port(free, [*argv, "--port", str(free)], f"port {port} is in use: port {free} instead")
-
-
-def _is_free(port: int) -> bool:
-    for family, host in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):  # noqa: S104
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
-        except OverflowError:
-            return True  # above 65535: vLLM's to refuse
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return False
-    return True
-
-
-def _free_port(promised: Collection[int]) -> int:
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in promised:
-            return port
