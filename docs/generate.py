@@ -1,6 +1,6 @@
 """Writes the parts of ARCHITECTURE.md that come from the code, between their markers; `--check` only compares.
 
-    python docs/generate.py [--check]
+python docs/generate.py [--check]
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from engine_probe.masking import masked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
     from types import TracebackType
 
     from engine_probe.engine import Engine
@@ -39,8 +40,12 @@ class Probe:
     Leaving it, however that happens, ends every load and waits until the child says that nothing is left.
     """
 
-    def __init__(self, engine: Engine, *, limits: Limits | None = None, keep_port: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, *, limits: Limits | None = None, keep_port: bool = False, owns: Path | None = None
+    ) -> None:
+        """`owns`: a folder made for this probe alone; it goes with the probe, even after `kill -9` of the console."""
         self.engine = engine
+        self._owns = owns if engine.is_local else None
         self.limits = limits or Limits()
         self.keep_port = keep_port
         self._wordings = read_wordings()
@@ -69,6 +74,8 @@ class Probe:
             raise EngineError(f"{self.engine.label} cannot be started: {error}") from error
         self._process = process
         self._write(archive)
+        if self._owns is not None:
+            self._order(wire_orders.own_order(self._owns))
         self._readers = [
             asyncio.create_task(self._read_events(process)),
             asyncio.create_task(self._read_complaints(process)),

@@ -44,5 +44,9 @@ def request_order(model: str, request: Request) -> dict[str, Any]:
     }
 
 
+def own_order(folder: Path) -> dict[str, Any]:
+    return {"do": "own", "folder": str(folder)}
+
+
 def stop_order(model: str, reason: str | None) -> dict[str, Any]:
     return {"do": "stop", "model": model, "reason": reason}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe import events as ev
-from engine_probe.child import orders
+from engine_probe.child import orders, owned
 from engine_probe.child.outbox import Outbox
 from tests.stand_in.probing import BareKeeper, of_kind, only, texts, wait_for
 
@@ -181,3 +181,28 @@ def test_an_outbox_whose_reader_has_gone_keeps_nothing() -> None:
     os.close(writer)
     assert outbox.broken
     assert not outbox.wants_to_write
+
+
+@pytest.mark.parametrize("folder", ["relative/vllm-console-x", "/", "/home/someone", "/tmp/vllm-console-x/.."])
+def test_only_a_folder_of_the_console_s_own_can_be_owned(tmp_path: Path, folder: str) -> None:
+    with pytest.raises(ValueError, match="not a folder of the console's own"):
+        owned.add(str(tmp_path), folder)
+
+
+def test_a_link_is_never_followed_to_be_removed(tmp_path: Path) -> None:
+    target = tmp_path / "theirs"
+    target.mkdir()
+    link = tmp_path / "vllm-console-link"
+    link.symlink_to(target)
+    with pytest.raises(ValueError, match="not a folder"):
+        owned.add(str(tmp_path), str(link))
+    assert target.exists()
+
+
+def test_owned_folders_go_with_the_private_one(tmp_path: Path) -> None:
+    private, lab = tmp_path / "private", tmp_path / "vllm-console-lab-1"
+    for folder in (private, lab):
+        folder.mkdir()
+    owned.add(str(private), str(lab))
+    owned.remove_all(str(private))
+    assert list(tmp_path.iterdir()) == []

@@ -146,3 +146,22 @@ def test_kill_9_of_the_keeper_leaves_nothing(engine: Engine, tmp_path: Path, gra
     watched.console.stdout.read()
     assert watched.console.wait() == 1
     watched.assert_gone()
+
+
+def test_kill_9_of_a_lab_takes_its_model_folder_along(engine: Engine) -> None:
+    temp = Path(tempfile.mkdtemp(prefix="t-", dir="/tmp"))
+    words = ["lab", "kv-cache-too-small-for-max-model-len", "--engine", engine.label]
+    console = subprocess.Popen(
+        [sys.executable, "-m", "tui.cli", *words],
+        env={**os.environ, "TMPDIR": str(temp)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert console.stdout is not None
+    assert any("engine warm in" in line or "config " in line for line in console.stdout), "the load has begun"
+    assert list(temp.glob("vllm-console-lab-*")), "the lab's model is there"
+    console.kill()
+    console.wait()
+    until(lambda: not list(temp.glob("vllm-console-*")), lambda: f"left: {list(temp.iterdir())}")
+    shutil.rmtree(temp)

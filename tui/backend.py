@@ -52,11 +52,17 @@ class EngineCase:
     def session(self) -> Session:
         return new_session("", self.deployment, self.grade, self.grade)
 
+    @property
+    def _own_folder(self) -> Path | None:
+        return Path(self.folder.name) if self.folder is not None else None
+
     async def drive(
         self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
     ) -> Session:
         try:
-            return await run_session(self.deployment, self.engine, self.grade, decisions, on_change, self.context)
+            return await run_session(
+                self.deployment, self.engine, self.grade, decisions, on_change, self.context, owns=self._own_folder
+            )
         finally:
             if self.folder is not None:
                 self.folder.cleanup()

@@ -9,14 +9,13 @@ import os
 import platform
 import select
 import selectors
-import shutil
 import signal
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from engine_probe import events
-from engine_probe.child import log_tap, open_requests, orders, prctl, process_tree, sweep
+from engine_probe.child import log_tap, open_requests, orders, owned, prctl, process_tree, sweep
 from engine_probe.child.context import Context
 from engine_probe.child.loads import Loads
 from engine_probe.child.outbox import Outbox
@@ -110,6 +109,9 @@ class Keeper:
         if isinstance(order, orders.WarmOrder):
             self._loads.warm_up(order)
             return
+        if isinstance(order, orders.OwnOrder):
+            owned.add(self._private_dir, order.folder)
+            return
         if isinstance(order, orders.LoadOrder):
             if self._is_ending:
                 self._loads.refuse(order, "the probe is ending")
@@ -150,7 +152,7 @@ class Keeper:
         swept = self._sweep(others, ())
         if swept.left_behind:
             self._outbox.send(events.Trouble(text="could not end: " + ", ".join(sorted(swept.left_behind))))
-        shutil.rmtree(self._private_dir, ignore_errors=True)
+        owned.remove_all(self._private_dir)
         deadline = time.monotonic() + _LAST_EVENTS_S
         while self._outbox.wants_to_write and time.monotonic() < deadline:
             select.select((), (self._outbox.fd,), (), _TICK_S)

@@ -51,7 +51,14 @@ class StopOrder:
     reason: str | None
 
 
-Order = Union[WarmOrder, LoadOrder, RequestOrder, StopOrder]
+@dataclass(frozen=True)
+class OwnOrder:
+    """Remove a folder of the console's own at the end."""
+
+    folder: str
+
+
+Order = Union[WarmOrder, LoadOrder, RequestOrder, StopOrder, OwnOrder]
 
 
 def parse(line: bytes) -> Order:
@@ -61,7 +68,7 @@ def parse(line: bytes) -> Order:
         raise ValueError("an order is an object")
     kind = content.get("do")
     makers: dict[str, Callable[[dict[str, Any]], Order]]
-    makers = {"warm": _warm, "load": _load, "request": _request, "stop": _stop}
+    makers = {"warm": _warm, "load": _load, "request": _request, "stop": _stop, "own": _own}
     if not isinstance(kind, str) or kind not in makers:
         raise ValueError(f"no such order: {kind!r}")
     return makers[kind](content)
@@ -101,6 +108,10 @@ def _request(content: dict[str, Any]) -> RequestOrder:
 
 def _stop(content: dict[str, Any]) -> StopOrder:
     return StopOrder(_text(content, "model"), _optional_text(content, "reason"))
+
+
+def _own(content: dict[str, Any]) -> OwnOrder:
+    return OwnOrder(_text(content, "folder"))
 
 
 def _text(content: dict[str, Any], key: str) -> str:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 from typing import TYPE_CHECKING
 
-from engine_probe.child import log_tap, process_tree, sweep
+from engine_probe.child import log_tap, owned, process_tree, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +66,7 @@ def _run(reader: int, mark: str, private_dir: str) -> None:
         return process_tree.descendants(processes, found)
 
     sweep.sweep(ours, log_tap.noted_shared_memory(private_dir))
-    shutil.rmtree(private_dir, ignore_errors=True)
+    owned.remove_all(private_dir)
 
 
 def _read_to_end(reader: int) -> bytes:

@@ -28,15 +28,15 @@ def prove_engine(engine: Engine) -> None:
     with tempfile.TemporaryDirectory(prefix="vllm-console-proof-") as folder:
         model = write_tiny_llama(Path(folder) / "tiny")
         deployment = Deployment((Launch(name="tiny", model=str(model), args=_ARGS, env=_ENV),))
-        reason = asyncio.run(_why_not(engine, deployment))
+        reason = asyncio.run(_why_not(engine, deployment, Path(folder)))
     if reason is not None:
         raise EngineError(f"the engine was installed but does not load a tiny model: {reason}")
 
 
-async def _why_not(engine: Engine, deployment: Deployment) -> str | None:
+async def _why_not(engine: Engine, deployment: Deployment, folder: Path) -> str | None:
     """None when the model loaded and answered."""
     reason = "it ended without a word"
-    async with Probe(engine, limits=Limits(load_s=_LONGEST_LOAD_SECONDS)) as probe:
+    async with Probe(engine, limits=Limits(load_s=_LONGEST_LOAD_SECONDS), owns=folder) as probe:
         run = ProbeRun(probe, deployment, "cold")
         async for event in run.events():
             if isinstance(event, ev.Failed):

@@ -99,7 +99,9 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
         confirm_load(look_at(deployment, engine), yes=wish.yes)
         output.text(f"engine {engine.label}, {wish.grade}")
         printer = SessionPrinter(output)
-        run = run_session(deployment, engine, wish.grade, Unattended(), printer.on_change, context)
+        run = run_session(
+            deployment, engine, wish.grade, Unattended(), printer.on_change, context, owns=None if wish.keep else folder
+        )
         session = asyncio.run(run)
     seconds = time.monotonic() - began
     found = _found(fault, session)

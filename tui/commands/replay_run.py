@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -21,7 +22,7 @@ from playbooks.replay import drive
 from playbooks.start import facts_before
 
 if TYPE_CHECKING:
-    import asyncio
+    from pathlib import Path
 
     from engine_probe.launch import Deployment
     from playbooks.context import Context
@@ -47,8 +48,13 @@ async def run_session(
     decisions: asyncio.Queue[Decision] | Policy,
     on_change: OnChange,
     context: Context,
+    *,
+    owns: Path | None = None,
 ) -> Session:
-    """Drive one session on a probe of its own to its end. Raises EngineError when vLLM itself cannot be run."""
+    """Drive one session on a probe of its own to its end. Raises EngineError when vLLM itself cannot be run.
+
+    `owns`: a folder made for this session alone, which goes with its probe.
+    """
     for launch in deployment.models:
         check_model_folder(launch, engine)
     case = new_case(writable(find_locations().state), datetime.now().astimezone().date())
@@ -56,11 +62,11 @@ async def run_session(
     session = replace(session, case_folder=str(case.path))
     async with AsyncExitStack() as stack:
         try:
-            probe = await stack.enter_async_context(Probe(engine))
+            probe = await stack.enter_async_context(Probe(engine, owns=owns))
         except OSError as error:
             raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
         session = await drive(session, probe, decisions, on_change, context=context, case=case)
-    return _engine_at_fault(session, engine)
+    return await asyncio.to_thread(_engine_at_fault, session, engine)
 
 
 def _engine_at_fault(session: Session, engine: Engine) -> Session:
