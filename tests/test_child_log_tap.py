@@ -134,7 +134,7 @@ def running(code: str, env: Mapping[str, str] | None = None) -> Iterator[subproc
 
 
 def test_a_hung_process_shows_its_stack_each_time_anew(tapped: Tapped) -> None:
-    code = "import time\ndef stuck(): time.sleep(3600)\nprint(flush=True)\nstuck()"
+    code = "import time\ndef stuck():\n print(flush=True)\n time.sleep(3600)\nstuck()"
     with running(CONFIGURE + code, tapped.env()) as process:
         rows = [stacks.collect(str(tapped.folder), [process.pid], {process.pid: "vllm"}, 10.0)[0] for _ in range(2)]
     for row in rows:

@@ -19,7 +19,9 @@ def collect(
     private_dir: str, pids: Sequence[int], titles: Mapping[int, str], wait_s: float = 2.0
 ) -> list[dict[str, Any]]:
     """[{pid, name, stack, unavailable}] for each pid, at most `wait_s` for all."""
-    before = {pid: _size(_path(private_dir, pid)) for pid in pids if _ask(private_dir, pid)}
+    # The sizes first: a quick process has answered before we look again.
+    sizes = {pid: _size(_path(private_dir, pid)) for pid in pids}
+    before = {pid: size for pid, size in sizes.items() if _ask(private_dir, pid)}
     written = _wait_until_written(private_dir, before, wait_s)
     return [_row(private_dir, pid, titles.get(pid, "?"), before.get(pid, 0), pid in written) for pid in pids]
 
