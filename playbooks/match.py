@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engine_probe.logs.records import layer_of_frames
+from engine_probe.logs.layers import layer_of_frames
 from engine_probe.strict_yaml import decode_file
 from playbooks.session import Evidence
 

@@ -22,7 +22,7 @@ from engine_probe.events import (
     Warming,
 )
 from engine_probe.facts import Known
-from engine_probe.logs.records import read_line
+from engine_probe.logs.lines import read_line
 from playbooks.context import with_progress
 from playbooks.match import exception_line, first_words, make_evidence, root_exception, sightings
 from playbooks.patterns import compile_pattern

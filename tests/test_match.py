@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_probe.logs.records import read_line
+from engine_probe.logs.lines import read_line
 from engine_probe.strict_yaml import InputError
 from playbooks.causes import release_fits
 from playbooks.load import Loaded, load_library

@@ -1,127 +1,169 @@
-"""Reads one text line of a vLLM log: ANSI codes off, process prefixes peeled, level, file and message.
+"""Joins lines to records, process by process, and gives each a layer, a stage and its exceptions.
 
-Three shapes of the logger line exist (A to 0.7.3, B from 0.8.0, C from 0.31.0); whatever is none of them is a bare
-line. Also names the layer of a logger or of a traceback; `unknown` where the module does not decide.
+Feed lines in the order of the file. A record comes out once it is known to be complete, so a little later than its last
+line; `finish` gives the rest.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+import codecs
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.logs import joining
+from engine_probe.logs.layers import layer_of_record
+from engine_probe.logs.lines import read_line
+from engine_probe.logs.owners import Owners
+from engine_probe.logs.progress import Progress
+from engine_probe.logs.stages import Wordings, read_wordings
+from engine_probe.logs.tracebacks import Chain, chains_in, head_of, raised_without_traceback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-_RANK = re.compile(r"^\[rank\d+\]: ")
-_PROCESS = re.compile(r"^\((?P<process>[A-Za-z_][\w .=-]*?) pid=(?P<pid>\d+)(?:, ip=[^)]+)?\)\s")
-_LOGGER = re.compile(
-    r"^(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d "
-    r"\[?(?P<file>[\w./-]+\.py):(?P<line>\d+)\] ?(?P<message>.*)$"
-)
-_UVICORN = re.compile(r"^(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,5}(?P<message>.*)$")
+    from engine_probe.facts import Value
 
-# Longest prefix wins. "unknown": a shared module, where the printing process would decide.
-_LAYER_OF_MODULE = {
-    "vllm": "unknown",
-    "vllm.beam_search": "frontend",
-    "vllm.compilation": "model_runner",
-    "vllm.config": "frontend",
-    "vllm.core": "engine",
-    "vllm.distributed": "worker",
-    "vllm.engine": "engine",
-    "vllm.engine.arg_utils": "frontend",
-    "vllm.entrypoints": "frontend",
-    "vllm.executor": "worker",
-    "vllm.lora": "model_runner",
-    "vllm.model_executor": "model_runner",
-    "vllm.reasoning": "frontend",
-    "vllm.renderers": "frontend",
-    "vllm.tokenizers": "frontend",
-    "vllm.transformers_utils": "frontend",
-    "vllm.v1.attention": "model_runner",
-    "vllm.v1.core": "engine",
-    "vllm.v1.engine": "engine",
-    "vllm.v1.executor": "worker",
-    "vllm.v1.sample": "model_runner",
-    "vllm.v1.spec_decode": "model_runner",
-    "vllm.v1.worker": "worker",
-    "vllm.v1.worker.cpu_model_runner": "model_runner",
-    "vllm.v1.worker.gpu": "model_runner",
-    "vllm.v1.worker.gpu_input_batch": "model_runner",
-    "vllm.v1.worker.gpu_model_runner": "model_runner",
-    "vllm.v1.worker.gpu_worker": "worker",
-    "vllm.worker": "worker",
-    "vllm.worker.model_runner": "model_runner",
-    "vllm.worker.cpu_model_runner": "model_runner",
-}
+_STALE_AFTER_LINES = 500
+_VLLM_FORMATS = ("vllm", "vllm_0.7")
 
 
 @dataclass(frozen=True)
-class Line:
-    """What one line says of itself; None where it does not. `message` is never None."""
+class Record:
+    """What was logged at once. `first_line` and `last_line` as fed; None where the text does not tell."""
 
+    first_line: int
+    last_line: int
     message: str
+    """Without the traceback; of several lines where the record has them."""
     level: str | None = None
-    file: str | None = None
-    line: int | None = None
+    layer: str | None = None
+    stage: str | None = None
+    """The stage that its message tells, else the one its process (or load) was in."""
     process: str | None = None
     pid: int | None = None
+    rank: int | None = None
+    is_process_inferred: bool = False
+    """From 0.31.0 bare lines name no process: it is then that of the traceback's frames, or of the lines before."""
+    file: str | None = None
+    line: int | None = None
+    logger: str | None = None
+    time: str | None = None
+    stamp: str | None = None
+    format: str | None = None
+    source: str | None = None
+    repeats: int = 1
+    chains: tuple[Chain, ...] = ()
+    """Exceptions, each chain innermost cause first."""
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    enters: str | None = None
+    """The stage that the load is in from here on, where the message tells."""
+    role: str | None = None
 
 
-def read_line(text: str) -> Line:
-    """Split `text` (one line, without its end) into its parts. A bare line is all message."""
-    rest = _ANSI.sub("", text).rstrip("\r\n")
-    rest = rest.rsplit("\r", 1)[-1]  # a progress bar that was drawn over
-    process, pid = None, None
-    while found := _PROCESS.match(rest) or _RANK.match(rest):
-        groups = found.groupdict()
-        process = groups.get("process") or process
-        pid = int(groups["pid"]) if groups.get("pid") else pid
-        rest = rest[found.end() :]
-    if record := _LOGGER.match(rest):
-        return Line(record["message"], record["level"], record["file"], int(record["line"]), process, pid)
-    if record := _UVICORN.match(rest):
-        return Line(record["message"], record["level"], None, None, process, pid)
-    return Line(rest, process=process, pid=pid)
+class Reader:
+    """Lines in, records out. `version` is what is known of vLLM's release before the log tells it."""
+
+    def __init__(self, version: str | None = None, wordings: Wordings | None = None) -> None:
+        self.version = version
+        self._wordings = wordings or read_wordings()
+        self._open: dict[joining.Owner, joining.Open] = {}
+        self._has_returns = False
+        self._owners = Owners()
+        self._progress = Progress()
+
+    def feed(self, line_no: int, text: str) -> list[Record]:
+        """Take one line, with or without its end; the records that it completes."""
+        line = read_line(text)
+        self._has_returns |= line.is_continued and line.format in _VLLM_FORMATS
+        owner = joining.owner_of(line)
+        done: list[joining.Open] = []
+        is_open = self._open.get(owner)
+        if is_open is not None and is_open.takes(line, self._has_returns):
+            is_open.add(line_no, line)
+        elif joining.is_blank(line):
+            done += [is_open] if is_open is not None else []
+            self._open.pop(owner, None)
+        elif joining.is_alone(line):
+            done.append(joining.Open(line_no, line))
+        else:
+            if is_open is not None:
+                done.append(is_open)
+            self._open[owner] = joining.Open(line_no, line)
+        if line_no % _STALE_AFTER_LINES == 0:
+            done += self._stale(line_no)
+        return [self._record(one) for one in done]
+
+    def finish(self) -> list[Record]:
+        """The records that were still open. The reader can be fed on; a record that goes on is then cut."""
+        rest = sorted(self._open.values(), key=lambda one: one.first_line)
+        self._open = {}
+        return [self._record(one) for one in rest]
+
+    def _stale(self, line_no: int) -> list[joining.Open]:
+        old = [owner for owner, one in self._open.items() if one.last_line < line_no - _STALE_AFTER_LINES]
+        return [self._open.pop(owner) for owner in old]
+
+    def _record(self, one: joining.Open) -> Record:
+        line, texts = one.line, one.texts
+        chains = chains_in(texts)
+        if not chains and line.format is None and (alone := raised_without_traceback(texts[0])) is not None:
+            chains = [(alone,)]
+        message = "\n".join(head_of(texts) if chains else texts).strip("\n")
+        message = message or (chains[-1][-1].text if chains else "")
+        found = list(self._wordings.matches(message))
+        facts = {name: value for marker, match in found for name, value in marker.facts_in(match).items()}
+        marker = self._wordings.best_of(found)
+        self._see_version(facts)
+        who = self._owners.of(line, message, chains, self.version)
+        layer = layer_of_record(
+            line, message, chains, self.version, None if marker is None else marker.layer, who.process
+        )
+        stage = self._progress.stage_of(who, marker, self.version, is_vllm=line.format in _VLLM_FORMATS)
+        return Record(
+            first_line=one.first_line,
+            last_line=one.last_line,
+            message=message,
+            level=line.level,
+            layer=None if layer == "unknown" else layer,
+            stage=stage,
+            process=who.process,
+            pid=who.pid,
+            rank=who.rank,
+            is_process_inferred=who.is_inferred,
+            file=line.file,
+            line=line.line,
+            logger=line.logger,
+            time=line.time,
+            stamp=line.stamp,
+            format=line.format,
+            source=line.source,
+            repeats=line.repeats,
+            chains=tuple(chains),
+            facts=facts,
+            enters=None if marker is None else marker.enters,
+            role=None if marker is None else marker.role,
+        )
+
+    def _see_version(self, facts: Mapping[str, Value]) -> None:
+        version = facts.get("engine.vllm_version")
+        if version is not None:
+            self.version = str(version)
 
 
-def layer_of_logger(name: str) -> str:
-    """The layer of a logger's name such as `vllm.v1.engine.core`; `outside` for what is not vLLM's."""
-    parts = name.split(".")
-    if parts[0] != "vllm":
-        return "outside"
-    for length in range(len(parts), 0, -1):
-        layer = _LAYER_OF_MODULE.get(".".join(parts[:length]))
-        if layer is not None:
-            return layer
-    return "unknown"
-
-
-def layer_of_process(process: str) -> str:
-    """The layer of a process by the tag that it prints, such as `EngineCore_DP0`; `unknown` for any other."""
-    tags = {"APIServer": "frontend", "EngineCore": "engine", "Worker": "worker", "VllmWorker": "worker"}
-    return next((layer for tag, layer in tags.items() if process.startswith(tag)), "unknown")
-
-
-def layer_of_frames(frames: Sequence[Mapping[str, Any]]) -> str:
-    """The layer of a traceback (outermost frame first): that of its innermost vLLM frame that decides."""
-    modules = [_module_of(str(frame.get("file", ""))) for frame in frames]
-    ours = [module for module in modules if module is not None]
-    if not ours:
-        return "outside" if modules else "unknown"
-    layers = (layer_of_logger(module) for module in reversed(ours))
-    return next((layer for layer in layers if layer != "unknown"), "unknown")
-
-
-def _module_of(file: str) -> str | None:
-    parts = PurePath(file.replace("\\", "/")).parts
-    for packages in ("site-packages", "dist-packages"):  # a venv may itself be called vllm
-        if packages in parts:
-            parts = parts[len(parts) - parts[::-1].index(packages) :]
-    if "vllm" not in parts or not file.endswith(".py"):
-        return None
-    start = len(parts) - 1 - parts[::-1].index("vllm")
-    return ".".join([*parts[start:-1], PurePath(parts[-1]).stem])
+def read_text(
+    parts: Iterable[bytes | str], version: str | None = None, wordings: Wordings | None = None
+) -> list[Record]:
+    """All records of a text that comes in parts, cut anywhere; bytes that are no UTF-8 become �. Lines count from 1."""
+    reader = Reader(version, wordings)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    records: list[Record] = []
+    rest, number = "", 0
+    for part in parts:
+        lines = (rest + (part if isinstance(part, str) else decoder.decode(part))).split("\n")
+        rest = lines.pop()
+        for number, line in enumerate(lines, number + 1):  # noqa: B020 - goes on counting
+            records += reader.feed(number, line)
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        records += reader.feed(number + 1, rest)
+    return sorted([*records, *reader.finish()], key=lambda one: (one.first_line, one.last_line))

@@ -1,47 +1,54 @@
-"""Which load stage a message begins, and which numbers it carries. The wordings are data: data/stages.yaml."""
+"""Which load stage a message tells, and which numbers it carries. The wordings are data: data/stages.tsv."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from engine_probe.errors import InputError
 from engine_probe.events import STAGES, Event, StageEntered, StageLeft
-from engine_probe.logs.records import read_line
-from engine_probe.strict_yaml import decode_file
+from engine_probe.logs.lines import read_line
+from engine_probe.logs.versions import is_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from engine_probe.facts import Value
 
-_NUMBER = re.compile(r"-?[\d,]+(?P<fraction>\.\d+)?")
+ROLES = ("start", "progress", "end", "note", "error")
+_NUMBER = re.compile(r"-?\d[\d,]{0,30}(?P<fraction>\.\d+)?")
+_FIRST_WORD = re.compile(r"\^([A-Za-z#]+) ")
+_TAG = re.compile(r"\[[^\]]{1,60}\] ")
+_MOST_LINES = 60
+_COLUMNS = 8
 
 
-class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A real message, and the facts that it must yield."""
+@dataclass(frozen=True)
+class Marker:
+    """One wording. `stage` None: it only carries numbers. `layer` None: a shared module prints it."""
 
-    line: str
-    facts: dict[str, bool | int | float | str] = {}
-
-
-class Marker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One wording. `stage` is entered by it; without one it only carries numbers."""
-
-    log: str
-    versions: str
-    samples: list[Sample]
+    pattern: re.Pattern[str]
+    releases: str
     stage: str | None = None
-    facts: dict[str, str] = {}
-    """Fact name → the pattern's named group that holds it."""
+    role: str = "progress"
+    then: str | None = None
+    """The stage that begins when this one ends with the message."""
+    layer: str | None = None
+    quiet: str | None = None
+    """Releases in which ranks 1..n may never print it."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """The pattern's named group → the fact that it tells."""
 
+    @property
+    def enters(self) -> str | None:
+        """The stage that a load is in once this was printed; None where it does not tell."""
+        return None if self.role in ("note", "error") else self.then or self.stage
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    markers: list[Marker]
+    def facts_in(self, match: re.Match[str]) -> dict[str, Value]:
+        return {fact: _value(match[group]) for group, fact in self.facts.items() if match[group] is not None}
 
 
 @dataclass(frozen=True)
@@ -51,74 +58,139 @@ class Wordings:
     markers: tuple[Marker, ...]
 
     @cached_property
-    def _compiled(self) -> tuple[tuple[Marker, re.Pattern[str]], ...]:
-        return tuple((marker, re.compile(marker.log, re.MULTILINE)) for marker in self.markers)
+    def _by_first_word(self) -> tuple[dict[str, list[Marker]], list[Marker]]:
+        """Markers whose messages all begin with one word, by that word, and those that may begin with any."""
+        by_word: dict[str, list[Marker]] = {}
+        others: list[Marker] = []
+        for marker in self.markers:
+            source = marker.pattern.pattern
+            word = _FIRST_WORD.match(source) if "|" not in _outside_groups(source) else None
+            if word is None:
+                others.append(marker)
+            else:
+                by_word.setdefault(word[1], []).append(marker)
+        return by_word, others
+
+    def matches(self, message: str) -> Iterator[tuple[Marker, re.Match[str]]]:
+        """Every marker that `message` has, with where it stands."""
+        by_word, others = self._by_first_word
+        first_words = {line.split(" ", 1)[0] for line in message.split("\n", _MOST_LINES)[:_MOST_LINES]}
+        candidates = [marker for word in sorted(first_words & by_word.keys()) for marker in by_word[word]]
+        for marker in (*candidates, *others):
+            match = marker.pattern.search(message)
+            if match is not None:
+                yield marker, match
+
+    def marker_of(self, message: str) -> Marker | None:
+        """The marker that tells the stage of `message`: one that enters a stage before one that only belongs to it."""
+        return self.best_of(self.matches(message))
+
+    @staticmethod
+    def best_of(matches: Iterable[tuple[Marker, re.Match[str]]]) -> Marker | None:
+        """Of what `matches` gave, the marker that tells the stage."""
+        found = [marker for marker, _ in matches if marker.stage is not None]
+        return next((marker for marker in found if marker.enters is not None), found[0] if found else None)
 
     def stage_of(self, message: str) -> str | None:
-        """The stage that `message` begins (or shows to be under way), None when it says nothing of stages."""
-        for marker, pattern in self._compiled:
-            if marker.stage is not None and pattern.search(message):
-                return marker.stage
-        return None
+        """The stage that `message` belongs to, None when it says nothing of stages."""
+        marker = self.marker_of(message)
+        return None if marker is None else marker.stage
 
     def facts_in(self, message: str) -> dict[str, Value]:
         """Every number and name that `message` carries, by fact name."""
         found: dict[str, Value] = {}
-        for marker, pattern in self._compiled:
-            match = pattern.search(message) if marker.facts else None
-            if match is not None:
-                found |= {
-                    fact: _value(match[group]) for fact, group in marker.facts.items() if match[group] is not None
-                }
+        for marker, match in self.matches(message):
+            found |= marker.facts_in(match)
         return found
 
     def fact_names(self) -> frozenset[str]:
         """Names of all facts that some marker can yield."""
-        return frozenset(fact for marker in self.markers for fact in marker.facts)
+        return frozenset(fact for marker in self.markers for fact in marker.facts.values())
+
+    def means_nothing_of_other_ranks(self, message: str, version: str | None) -> bool | None:
+        """Whether ranks 1..n may be past `message` without a word, so that their silence means nothing.
+
+        False: in this release every rank prints it. None: not a known message, or the release is not known.
+        """
+        marker = self.marker_of(message)
+        if marker is None or version is None:
+            return None
+        return marker.layer in ("frontend", "engine") or (marker.quiet is not None and is_in(version, marker.quiet))
 
 
 def read_wordings(path: Path | None = None) -> Wordings:
     """The markers of `path` (the package's own file by default).
 
-    Raises InputError when a pattern does not compile or does not do with its samples what they say.
+    Raises InputError, with the line, when a pattern does not compile or does not do with its samples what they say.
     """
-    path = path or Path(__file__).parent / "data" / "stages.yaml"
-    content, lines = decode_file(path, _File)
-    for number, marker in enumerate(content.markers):
-        problem = _problem(marker)
-        if problem is not None:
-            raise lines.error(problem, ("markers", number))
-    return Wordings(tuple(content.markers))
+    path = path or Path(__file__).parent / "data" / "stages.tsv"
+    markers: list[Marker] = []
+    unproved = 0
+    for number, row in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if row.startswith("#") or not row.strip():
+            continue
+        try:
+            if row.startswith("\t"):
+                _check_sample(markers, row.split("\t")[1:])
+                unproved = 0
+                continue
+            if unproved:
+                raise ValueError("the wording above has no sample")
+            markers.append(_marker_of(row.split("\t")))
+            unproved = number
+        except ValueError as error:
+            raise InputError(str(error), file=str(path), line=number) from None
+    if unproved:
+        raise InputError("the wording has no sample", file=str(path), line=unproved)
+    return Wordings(tuple(markers))
 
 
-def _problem(marker: Marker) -> str | None:
-    """What is wrong with one marker, in words; None when it is sound."""
-    return _problem_of_shape(marker) or _problem_of_samples(marker)
-
-
-def _problem_of_shape(marker: Marker) -> str | None:
-    if marker.stage is not None and marker.stage not in STAGES:
-        return f"no such stage: {marker.stage}; stages are {', '.join(STAGES)}"
-    if not marker.samples:
-        return f"the pattern {marker.log!r} has no sample"
+def _marker_of(columns: list[str]) -> Marker:
+    if len(columns) != _COLUMNS:
+        raise ValueError(
+            f"has {len(columns)} columns, not {_COLUMNS}: stage role then releases layer pattern facts quiet"
+        )
+    stage, role, then, releases, layer, source, facts, quiet = (None if one == "-" else one for one in columns)
+    for name in (stage, then):
+        if name is not None and name not in STAGES:
+            raise ValueError(f"no such stage: {name}; stages are {', '.join(STAGES)}")
+    if role not in ROLES:
+        raise ValueError(f"no such role: {role}; roles are {', '.join(ROLES)}")
     try:
-        pattern = re.compile(marker.log, re.MULTILINE)
+        pattern = re.compile(source or "", re.MULTILINE)
     except re.error as error:
-        return f"the pattern {marker.log!r} does not compile: {error}"
-    if missing := set(marker.facts.values()) - set(pattern.groupindex):
-        return f"the pattern {marker.log!r} has no group {sorted(missing)[0]}"
-    return None
+        raise ValueError(f"the pattern {source!r} does not compile: {error}") from None
+    groups = {}
+    for pair in (facts or "").split():
+        fact, _, group = pair.partition("=")
+        if group not in pattern.groupindex:
+            raise ValueError(f"the pattern {source!r} has no group {group}")
+        groups[group] = fact
+    return Marker(pattern, releases or "", stage, role, then, layer, quiet, groups)
 
 
-def _problem_of_samples(marker: Marker) -> str | None:
-    alone = Wordings((marker,))
-    pattern = re.compile(marker.log, re.MULTILINE)
-    for sample in marker.samples:
-        if not pattern.search(sample.line):
-            return f"the pattern {marker.log!r} does not match its sample {sample.line!r}"
-        if (found := alone.facts_in(sample.line)) != sample.facts:
-            return f"the sample {sample.line!r} yields {found}, not {sample.facts}"
-    return None
+def _check_sample(markers: list[Marker], columns: list[str]) -> None:
+    if not markers:
+        raise ValueError("a sample without a wording above it")
+    marker, text = markers[-1], columns[0]
+    match = marker.pattern.search(text)
+    if match is None:
+        raise ValueError(f"the pattern {marker.pattern.pattern!r} does not match its sample {text!r}")
+    pairs = (pair.partition("=") for pair in " ".join(columns[1:]).split())
+    wanted = {fact: _value(value) for fact, _, value in pairs}
+    if (found := marker.facts_in(match)) != wanted:
+        raise ValueError(f"the sample {text!r} yields {found}, not {wanted}")
+
+
+def _outside_groups(source: str) -> str:
+    """The pattern without what stands in parentheses: an alternative there does not change the first word."""
+    depth, kept = 0, []
+    for index, sign in enumerate(source):
+        is_escaped = index > 0 and source[index - 1] == "\\"
+        depth += (sign == "(" and not is_escaped) - (sign == ")" and not is_escaped)
+        if depth == 0:
+            kept.append(sign)
+    return "".join(kept)
 
 
 def _value(text: str) -> Value:
@@ -146,11 +218,15 @@ class StageTracker:
     def feed(self, message: str, time: float) -> list[Event]:
         """What `message` changes: mostly nothing, else the stage left and the stage entered.
 
-        `message` is a record's message, or a line as it was printed, prefixes and all.
+        `message` is a record's message, or a line as it was printed, prefixes and all. `serving` is never entered
+        by a message: only an answer proves it.
         """
         if "\n" not in message:
             message = read_line(message).message
-        stage = self._wordings.stage_of(message)
+        marker = self._wordings.marker_of(message)
+        stage = None if marker is None else marker.enters
+        if marker is not None and stage == "serving":
+            stage = marker.stage
         if stage is None and self._current is None:
             stage = STAGES[0]
         return self.enter(stage, time) if stage is not None else []

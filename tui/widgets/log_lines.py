@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe import events as ev
-from engine_probe.logs.records import layer_of_logger, layer_of_process, read_line
+from engine_probe.logs.layers import layer_of_logger, layer_of_process
+from engine_probe.logs.lines import read_line
 from tui.widgets.clean_text import clean
 
 if TYPE_CHECKING:

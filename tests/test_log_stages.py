@@ -1,13 +1,15 @@
-"""Stages and numbers from vLLM's own words, and the parts of one line."""
+"""Stages and numbers from vLLM's own words, and the layers of modules."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from engine_probe.events import StageEntered, StageLeft
-from engine_probe.logs.records import Line, layer_of_frames, layer_of_logger, read_line
+from engine_probe.logs.layers import layer_of_frames, layer_of_logger
+from engine_probe.logs.lines import read_line
 from engine_probe.logs.stages import StageTracker, Wordings, read_wordings
 from engine_probe.strict_yaml import InputError
 
@@ -72,57 +74,27 @@ def test_the_first_message_begins_the_configuration(wordings: Wordings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "said"),
+    ("rows", "said"),
     [
-        ("log: '(', versions: a, samples: [{line: x}]", "does not compile"),
-        ("log: abc, versions: a, samples: [{line: x}]", "does not match its sample"),
-        ("log: abc, versions: a, samples: []", "has no sample"),
-        ("log: abc, versions: a, stage: nowhere, samples: [{line: abc}]", "no such stage"),
-        ("log: abc, versions: a, facts: {kv.tokens: tokens}, samples: [{line: abc}]", "has no group tokens"),
-        ("log: '(?P<n>\\d+)', versions: a, facts: {kv.tokens: n}, samples: [{line: '7'}]", "yields"),
-        ("log: abc, versions: a, samples: [{line: abc}], colour: red", "unknown key"),
+        ("-|note|-|a|-|(|-|-\n\tx", "does not compile"),
+        ("-|note|-|a|-|abc|-|-\n\tx", "does not match its sample"),
+        ("-|note|-|a|-|abc|-|-", "has no sample"),
+        ("-|note|-|a|-|abc|-|-\n-|note|-|a|-|abd|-|-\n\tabd", "has no sample"),
+        ("nowhere|note|-|a|-|abc|-|-\n\tabc", "no such stage"),
+        ("config|sometimes|-|a|-|abc|-|-\n\tabc", "no such role"),
+        ("-|note|-|a|-|abc|kv.tokens=tokens|-\n\tabc", "has no group tokens"),
+        ("-|note|-|a|-|(?P<n>\\d+)|kv.tokens=n|-\n\t7", "yields"),
+        ("-|note|-|a|-|abc|-", "has 7 columns"),
+        ("\tabc", "without a wording"),
     ],
 )
-def test_a_wrong_marker_is_told_with_its_line(tmp_path: Path, marker: str, said: str) -> None:
-    path = tmp_path / "stages.yaml"
-    path.write_text(f"markers:\n  - {{{marker}}}\n", encoding="utf-8")
+def test_a_wrong_wording_is_told_with_its_line(tmp_path: Path, rows: str, said: str) -> None:
+    path = tmp_path / "stages.tsv"
+    path.write_text("# a comment\n" + rows.replace("|", "\t") + "\n", encoding="utf-8")
     with pytest.raises(InputError) as error:
         read_wordings(path)
     assert said in str(error.value)
-    assert "stages.yaml:2" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (
-            "INFO 03-02 10:11:12 model_runner.py:1097] Starting to load model acme/m-7b...",
-            Line("Starting to load model acme/m-7b...", "INFO", "model_runner.py", 1097),
-        ),
-        (
-            "(VllmWorker rank=1 pid=7) ERROR 03-02 10:11:12 [v1/engine/core.py:866] bad",
-            Line("bad", "ERROR", "v1/engine/core.py", 866, "VllmWorker rank=1", 7),
-        ),
-        (
-            "(EngineCore pid=2620) INFO 11-29 17:39:04 [utils.py:347] Using LBHNC KV cache layout.",
-            Line("Using LBHNC KV cache layout.", "INFO", "utils.py", 347, "EngineCore", 2620),
-        ),
-        (
-            "\x1b[1;36m(EngineCore_0 pid=5)\x1b[0;0m ValueError: no",
-            Line("ValueError: no", process="EngineCore_0", pid=5),
-        ),
-        (
-            "(RayWorkerWrapper pid=3, ip=10.0.0.2) (Worker_TP0 pid=9) INFO 03-02 10:11:12 [a.py:1] x",
-            Line("x", "INFO", "a.py", 1, "Worker_TP0", 9),
-        ),
-        ("[rank0]: ValueError: no", Line("ValueError: no")),
-        ("INFO:     Application startup complete.", Line("Application startup complete.", "INFO")),
-        ("Loading:   0%\rLoading: 100%\r\n", Line("Loading: 100%")),
-        ("", Line("")),
-    ],
-)
-def test_parts_of_a_line(text: str, line: Line) -> None:
-    assert read_line(text) == line
+    assert re.search(r"stages\.tsv:[23]", str(error.value))
 
 
 @pytest.mark.parametrize(
