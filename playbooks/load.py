@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from engine_probe.locations import find_locations
 from engine_probe.strict_yaml import InputError, decode_file, nearest_word
 from playbooks.check import problems
 from playbooks.patterns import CompiledWording, compile_pattern, compile_wording
@@ -44,15 +45,25 @@ def playbook_files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.yaml"), key=lambda path: path.stem)
 
 
+def own_folder() -> Path:
+    """Where a person's own playbooks lie; the folder need not be there. Raises InputError without a home folder."""
+    return find_locations().config / "playbooks"
+
+
+def library_files() -> list[Path]:
+    """The files of the console's own playbooks, then those of the person's own."""
+    return [path for folder in (library_folder(), own_folder()) for path in playbook_files(folder)]
+
+
 def load_library(folders: Sequence[Path] = ()) -> tuple[Loaded, ...]:
-    """All playbooks of the console and of `folders`. Raises InputError for the first file that is wrong."""
-    paths = [path for folder in (library_folder(), *folders) for path in playbook_files(folder)]
+    """The console's playbooks, the person's own, and those in `folders`. Raises InputError for the first wrong file."""
+    paths = [*library_files(), *(path for folder in folders for path in playbook_files(folder))]
     return load_files(paths)
 
 
 def load_files(paths: Sequence[Path]) -> tuple[Loaded, ...]:
     """These files, which may name each other. Raises InputError with every problem of the first wrong file."""
-    known_ids = [path.stem for path in (*playbook_files(library_folder()), *paths)]
+    known_ids = [path.stem for path in (*library_files(), *paths)]
     seen: dict[str, Path] = {}
     for path in paths:
         if path.stem in seen and seen[path.stem].resolve() != path.resolve():

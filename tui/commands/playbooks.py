@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from engine_probe.locations import find_locations, writable
+from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
 from playbooks.facts import register
-from playbooks.load import Loaded, find, library_folder, load_files, load_library, playbook_files
+from playbooks.load import Loaded, find, library_files, load_files, load_library, own_folder
 from playbooks.template import new_playbook
 from tui.output import Output
 
@@ -24,7 +24,7 @@ def playbooks() -> None:
 def list_(as_json: bool) -> int:
     """All playbooks, yours (in the settings folder) after those that come with the console."""
     output = Output(as_json)
-    library = load_library(_own_folders())
+    library = load_library()
     for one in library:
         spec = one.spec
         output.result({"id": one.id, "family": spec.family, "kind": spec.kind, "layer": spec.layer} | _rest(one))
@@ -44,7 +44,7 @@ def _rest(one: Loaded) -> dict[str, object]:
 @click.argument("name", metavar="ID")
 def show(name: str) -> int:
     """One playbook: what it knows, and its file."""
-    one = find(load_library(_own_folders()), name)
+    one = find(load_library(), name)
     output = Output()
     output.text(f"{one.id}: {one.spec.title}", "bold")
     output.text(" ".join(one.spec.summary.split()))
@@ -65,8 +65,7 @@ def show(name: str) -> int:
 def check(files: tuple[str, ...], as_json: bool) -> int:
     """Check playbook files strictly, all of them when none is named. Exit code 2 when something is wrong."""
     output = Output(as_json)
-    library = [path for folder in _folders() for path in playbook_files(folder)]
-    paths = [Path(file) for file in files] or library
+    paths = [Path(file) for file in files] or library_files()
     wrong = [error for path in paths if (error := _check_one(path, output)) is not None]
     if wrong:
         first, *rest = wrong
@@ -93,7 +92,7 @@ def _check_one(path: Path, output: Output) -> InputError | None:
 @click.option("--family", default="configuration", show_default=True, help="The folder that it goes to.")
 def new(name: str, family: str) -> int:
     """Write a commented playbook to fill in, into your own folder."""
-    folder = writable(_own_folder() / family)
+    folder = writable(own_folder() / family)
     path = folder / f"{name}.yaml"
     if path.exists():
         raise InputError("is there already", file=str(path))
@@ -109,15 +108,3 @@ def facts() -> int:
         ("FACT", "SHOWN AS", "UNIT", "MEANING"), [(one.name, one.label, one.unit, one.meaning) for one in register()]
     )
     return 0
-
-
-def _own_folder() -> Path:
-    return find_locations().config / "playbooks"
-
-
-def _own_folders() -> tuple[Path, ...]:
-    return (_own_folder(),) if _own_folder().is_dir() else ()
-
-
-def _folders() -> tuple[Path, ...]:
-    return (library_folder(), *_own_folders())
