@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine_probe.arg_values import canonical_value
+from engine_probe.changes import gpus_of
 from engine_probe.deployment import change, diff
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
+from engine_probe.flags import flag_for
 from playbooks import wording
 from playbooks.check import placeholders
 from playbooks.conditions import evaluate, parse, show
@@ -17,6 +21,7 @@ from playbooks.patterns import to_value
 from playbooks.session import FixOption, Verdict
 
 if TYPE_CHECKING:
+    from engine_probe.facts import Value
     from playbooks.conditions import Lookup
     from playbooks.context import Context
     from playbooks.schema import Fix, Scalar
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 # What vLLM takes when the key is not set, as it printed it on this start.
 _IN_FORCE = {"args.max-model-len": "engine.max_model_len", "args.dtype": "engine.dtype"}
+_BYTES = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?([KMGT]iB|[kMGT]B)?")
+_FACTOR = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_FACTOR |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _ORDER = {
     Verdict.CONFIRMED: 0,
     Verdict.INCONCLUSIVE: 1,
@@ -81,15 +89,101 @@ def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
 
 
 def with_value(option: FixOption, session: Session, value: str) -> FixOption:
-    """The fix with `value` and its difference; greyed when the deployment cannot take it."""
+    """The fix with `value` and its difference; greyed when the deployment cannot take it.
+
+    What the playbook proposed is kept as `proposed`.
+    """
+    proposed = option.proposed or option.new_value
     try:
+        if value != proposed:
+            value = str(checked_value(option, value))
         after = change(session.deployment, session.model, option.key, to_value(value))
     except InputError as error:
         return replace(option, new_value=value, unavailable=str(error))
     option = replace(option, new_value=value, title=_title(session, option.key, value))
+    option = replace(option, proposed=None if value == proposed else proposed)
     cause = next((one for one in session.causes if any(option.id in each.fixes for each in one.hypotheses)), None)
     promises = _promises(option, session, cause)
     return replace(option, diff=tuple(diff(session.deployment, after)), promises=promises)
+
+
+def checked_value(option: FixOption, text: str) -> Value:
+    """What a person wrote instead of the proposed value, as the fix's key takes it: bytes of `264MiB`, a number.
+
+    Raises InputError with what is wanted and an example.
+    """
+    word = text.strip()
+    wrong = InputError(f"{text.strip() or 'nothing'!r} cannot be used for {option.key}: {wanted(option)}")
+    kind = _kind(option)
+    if not word or any(ord(letter) < ord(" ") for letter in word):
+        raise wrong
+    if kind == "bytes":
+        found = _BYTES.fullmatch(word)
+        count = round(float(found[1].replace(",", "")) * _FACTOR[found[2] or ""]) if found else 0
+    elif kind == "gpus":
+        gpus_of(word)
+        return word
+    elif kind in ("size", "int", "float"):
+        return _number(kind, word, wrong)
+    elif kind == "bool":
+        if word.lower() not in ("true", "false"):
+            raise wrong
+        return word.lower()
+    else:
+        return word
+    if count <= 0:
+        raise wrong
+    return count
+
+
+def wanted(option: FixOption) -> str:
+    """What `checked_value` takes, with an example: `bytes, or 264MiB`."""
+    kind, example = _kind(option), option.proposed or option.new_value
+    if kind == "bytes":
+        size = wording.size(int(example)).replace(" ", "") if example.isdigit() else "264MiB"
+        return f"bytes, or {size}"
+    words = {"size": "a whole number above 0", "int": "a whole number", "float": "a number", "bool": "true or false"}
+    return f"{words.get(kind, 'text')}, such as {example}" if kind != "bool" else words[kind]
+
+
+def shown_value(option: FixOption, value: str) -> str:
+    """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408 tokens`."""
+    unit = _unit(option.key)
+    number = number_or_text(value)
+    if isinstance(number, (str, bool)):
+        return value
+    if unit == "bytes":
+        return f"{wording.quantity(number, unit)} ({number:,} bytes)"
+    return wording.quantity(number, unit) + (f" {unit}" if unit not in ("", "GiB", "s") else "")
+
+
+def _number(kind: str, word: str, wrong: InputError) -> Value:
+    plain = word.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", word) else word
+    value = canonical_value("max-model-len", plain) if kind == "size" else to_value(plain)
+    if isinstance(value, (bool, str, tuple)) or (kind != "float" and not isinstance(value, int)):
+        raise wrong
+    if kind == "size" and isinstance(value, int) and value <= 0:
+        raise wrong
+    return value
+
+
+def _kind(option: FixOption) -> str:
+    """What the key takes: by its unit, by vLLM's flag, else by what the playbook proposes."""
+    if option.key == "gpus":
+        return "gpus"
+    if _unit(option.key) == "bytes":
+        return "bytes"
+    group, _, name = option.key.partition(".")
+    flag = flag_for(name) if group == "args" and "." not in name else None
+    if flag is not None:
+        return flag.type
+    proposed = to_value(option.proposed or option.new_value)
+    return "text" if isinstance(proposed, str) else "float" if isinstance(proposed, float) else "int"
+
+
+def _unit(key: str) -> str:
+    name = key.partition(".")[2]
+    return info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""
 
 
 def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
@@ -135,7 +229,7 @@ def _promises(option: FixOption, session: Session, cause: Cause | None) -> tuple
 def _title(session: Session, key: str, value: str) -> str:
     """`max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`."""
     name = key.partition(".")[2] or key
-    unit = info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""
+    unit = _unit(key)
     new = wording.quantity(number_or_text(value), unit)
     if unit == "bytes" and value.isdigit():
         new += f" ({int(value):,} bytes)"

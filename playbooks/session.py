@@ -142,6 +142,8 @@ class FixOption:
     unavailable: str | None = None
     by_hand: str | None = None
     outcome: Literal["not tried", "verified", "did not hold"] = "not tried"
+    proposed: str | None = None
+    """The playbook's value, where `new_value` is another that a person chose."""
     promises: tuple[str, ...] = ()
     """`expect` in words, with the values that the change would set: `KV cache tokens ≥ 1,408`."""
 
