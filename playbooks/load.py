@@ -13,6 +13,7 @@ from engine_probe.strict_yaml import InputError, decode_file, nearest_word
 from playbooks.check import problems
 from playbooks.patterns import CompiledWording, compile_pattern, compile_wording
 from playbooks.schema import Playbook
+from playbooks.template import unfilled
 
 if TYPE_CHECKING:
     import re
@@ -82,6 +83,17 @@ def load_file(path: Path, known_ids: Sequence[str]) -> Loaded:
         raise first
     wordings = tuple(compile_wording(wording) for wording in spec.symptoms.any)
     return Loaded(spec, path, wordings, tuple(compile_pattern(other.log) for other in spec.symptoms.unless))
+
+
+def check_file(path: Path) -> None:
+    """One file as its author wants it checked: all that loading checks, and that nothing of a draft is left."""
+    load_files([path])
+    spec, lines = decode_file(path, Playbook)
+    errors = unfilled(spec, lines)
+    if errors:
+        first, *rest = errors
+        first.more = tuple(rest)
+        raise first
 
 
 def _errors(spec: Playbook, path: Path, lines: Lines, known_ids: Sequence[str]) -> list[InputError]:

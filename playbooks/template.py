@@ -1,10 +1,22 @@
-"""A new playbook to fill in: valid as it stands, with a comment where something has to be written."""
+"""A new playbook to fill in: it loads as it stands, with a comment where something has to be written.
+
+What was not filled in yet is found again by its text.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from engine_probe.strict_yaml import InputError, nearest_word
+from engine_probe.strict_yaml import InputError, decode_text, nearest_word
+from playbooks.schema import Playbook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine_probe.strict_yaml import Lines
+
+    Texts = Iterator[tuple[tuple[str | int, ...], str]]
 
 FAMILIES = ("memory", "dependency", "format", "quantization", "lora", "distributed", "configuration", "environment")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -68,6 +80,40 @@ verify:
 rollback:
   automatic: the deployment file as it was before the fix
 """
+
+
+def split_name(word: str, family: str | None) -> tuple[str, str]:
+    """Name and family from `memory/my-cause`, or from `my-cause` and a family. Raises InputError where they differ."""
+    before, slash, name = word.rpartition("/")
+    if slash and family not in (None, before):
+        raise InputError(f"{word!r} names the family {before!r}, --family {family!r}: give one of the two")
+    return name, before if slash else family or "configuration"
+
+
+def unfilled(spec: Playbook, lines: Lines) -> list[InputError]:
+    """Every text of `spec` that is still the draft's own, with its line."""
+    draft, _ = decode_text(new_playbook("draft", "memory"), "the draft", Playbook)
+    drafted = {text for _, text in _texts(draft)}
+    return [
+        lines.error(f"still the draft's text: {text.strip()!r}", at) for at, text in _texts(spec) if text in drafted
+    ]
+
+
+def _texts(spec: Playbook) -> Texts:
+    """What only a person can write."""
+    yield ("title",), spec.title
+    yield ("summary",), spec.summary
+    for number, wording in enumerate(spec.symptoms.any):
+        yield ("symptoms", "any", number, "log"), wording.log
+    for number, line in enumerate(spec.samples.match):
+        yield ("samples", "match", number, "line"), line.line
+    for number, other in enumerate(spec.samples.no_match):
+        yield ("samples", "no_match", number, "line"), other.line
+    for number, one in enumerate(spec.hypotheses):
+        yield ("hypotheses", number, "claim"), one.claim
+    for number, fix in enumerate(spec.fixes):
+        yield ("fixes", number, "why"), fix.why
+        yield ("fixes", number, "you_lose"), fix.you_lose
 
 
 def new_playbook(name: str, family: str) -> str:

@@ -61,10 +61,9 @@ def test_playbooks_list_show_check_and_new(tmp_path: Path, monkeypatch: pytest.M
     run = CliRunner().invoke
     assert KV in run(playbooks, ["list"]).output
     assert "serve-a-shorter-context" in run(playbooks, ["show", KV]).output
-    made = Path(run(playbooks, ["new", "my-illness", "--family", "memory"]).output.strip())
+    made = Path(run(playbooks, ["new", "my-illness", "--family", "memory"]).stdout.strip())
     assert made == tmp_path / "vllm-console" / "playbooks" / "memory" / "my-illness.yaml"
     assert "my-illness" in run(playbooks, ["list"]).output
-    assert run(playbooks, ["check"]).exit_code == 0
     assert isinstance(run(playbooks, ["new", "my-illness", "--family", "memory"]).exception, InputError)
     made.write_text(made.read_text(encoding="utf-8").replace("title:", "titel:"), encoding="utf-8")
     result = run(playbooks, ["check", str(made), "--json"])

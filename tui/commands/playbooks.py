@@ -9,8 +9,8 @@ import click
 from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
 from playbooks.facts import register
-from playbooks.load import Loaded, find, library_files, load_files, load_library, own_folder
-from playbooks.template import new_playbook
+from playbooks.load import Loaded, check_file, find, library_files, load_files, load_library, own_folder
+from playbooks.template import FAMILIES, new_playbook, split_name
 from tui.output import Output
 
 
@@ -78,7 +78,7 @@ def check(files: tuple[str, ...], as_json: bool) -> int:
 
 def _check_one(path: Path, output: Output) -> InputError | None:
     try:
-        load_files([path])
+        check_file(path)
     except InputError as error:
         output.result({"file": str(path), "fine": False, "error": str(error)})
         return error
@@ -88,16 +88,20 @@ def _check_one(path: Path, output: Output) -> InputError | None:
 
 
 @playbooks.command()
-@click.argument("name", metavar="ID")
-@click.option("--family", default="configuration", show_default=True, help="The folder that it goes to.")
-def new(name: str, family: str) -> int:
+@click.argument("name", metavar="[FAMILY/]ID")
+@click.option("--family", metavar="FAMILY", help=f"The folder that it goes to: {', '.join(FAMILIES)}.")
+def new(name: str, family: str | None) -> int:
     """Write a commented playbook to fill in, into your own folder."""
+    name, family = split_name(name, family)
+    text = new_playbook(name, family)
     folder = writable(own_folder() / family)
     path = folder / f"{name}.yaml"
     if path.exists():
         raise InputError("is there already", file=str(path))
-    path.write_text(new_playbook(name, family), encoding="utf-8")
-    Output().text(str(path))
+    path.write_text(text, encoding="utf-8")
+    output = Output()
+    output.text(str(path))
+    output.note(f"fill it in, then: vllm-console playbooks check {path}")
     return 0
 
 
