@@ -50,7 +50,9 @@ class Following:
             return [*self.tracker.finish(event.time, completed=False), event]
         if isinstance(event, ev.Ended):
             self.is_over = True
-            return [*self.tracker.finish(event.time, completed=True), event]
+            # Serving has no end of its own; any other stage that was going on was cut off.
+            completed = self.tracker.current == "serving"
+            return [*self.tracker.finish(event.time, completed=completed), event]
         found = self._stages(event)
         if any(isinstance(one, ev.StageEntered) for one in found):
             self._stage_began = now

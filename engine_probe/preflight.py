@@ -61,6 +61,9 @@ def look(launch: Launch, engine: Engine, gpus: GpuState, host: HostState) -> ev.
     targets = target_gpus(launch, gpus)
     if gpus.unavailable:
         notes.append(f"no GPU read: {gpus.unavailable}")
+    if launch.gpus is not None and len(targets) < len(launch.gpus):
+        missing = sorted(set(launch.gpus) - {gpu.index for gpu in targets})
+        notes.append(f"gpus: {', '.join(map(str, missing))} named by the launch, not seen on this host")
     return ev.Preflight(
         launch.name,
         holders=list(_holders(targets)),

@@ -56,6 +56,28 @@ INFO 11-29 17:39:04 [core.py:1] something else
     ]
 
 
+def test_pydantic_names_the_field_on_a_line_that_is_not_indented() -> None:
+    text = f"""{START}
+  File "/opt/vllm/engine/arg_utils.py", line 2265, in create_engine_config
+pydantic_core._pydantic_core.ValidationError: 2 validation errors for CacheConfig
+gpu_memory_utilization
+  Input should be less than or equal to 1 [type=less_than_equal, input_value=9.0, input_type=float]
+    For further information visit https://errors.pydantic.dev/2.14/v/less_than_equal
+block_size.literal[1,8]
+  Input should be 1 or 8 [type=literal_error, input_value=3, input_type=int]
+Process EngineCore:
+  no part of it"""
+    [chain] = chains(text)
+    assert chain[0]["message"].splitlines() == [
+        "2 validation errors for CacheConfig",
+        "gpu_memory_utilization",
+        "Input should be less than or equal to 1 [type=less_than_equal, input_value=9.0, input_type=float]",
+        "For further information visit https://errors.pydantic.dev/2.14/v/less_than_equal",
+        "block_size.literal[1,8]",
+        "Input should be 1 or 8 [type=literal_error, input_value=3, input_type=int]",
+    ]
+
+
 def test_chained_exceptions_are_one_chain_innermost_first() -> None:
     text = f"""{START}
   File "a.py", line 1, in a

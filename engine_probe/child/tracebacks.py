@@ -18,6 +18,9 @@ _JOINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
 )
+_VALIDATION = re.compile(r"^\d+ validation errors? for ")
+_FIELD = re.compile(r"^[A-Za-z_][\w.\[\],'-]*$")
+"""pydantic names the field on a line of its own, not indented, and what is wrong with it indented below."""
 _MAX_MESSAGE = 8000
 _MAX_FRAMES = 30
 
@@ -65,8 +68,7 @@ class TracebackReader:
             process.frames = []
         elif process.frames is not None:
             self._inside(process, process.frames, line)
-        elif content and process.may_continue and line.startswith("  "):
-            # pydantic and others print the rest of a message indented on the next lines
+        elif content and process.may_continue and _continues(process.chain[-1]["message"], line):
             last = process.chain[-1]
             last["message"] = f"{last['message']}\n{content}"[:_MAX_MESSAGE]
         elif content:
@@ -89,3 +91,8 @@ class TracebackReader:
         message = (error["message"] or "")[:_MAX_MESSAGE]
         process.chain.append({"type": error["type"], "message": message, "frames": frames[-_MAX_FRAMES:]})
         process.is_joined, process.may_continue = False, True
+
+
+def _continues(message: str, line: str) -> bool:
+    """Many print the rest of a message indented on the next lines."""
+    return line.startswith("  ") or bool(_VALIDATION.match(message) and _FIELD.match(line))

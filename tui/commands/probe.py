@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import signal
-import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,19 +22,20 @@ from engine_probe.engines import choose_engine
 from engine_probe.errors import InputError
 from engine_probe.flag_gate import refuse_wrong_flags
 from engine_probe.launch import Deployment
-from engine_probe.locations import find_locations, writable
 from engine_probe.preflight import look_at
 from engine_probe.probe_run import ProbeRun
 from engine_probe.supervisor import Limits, Probe
 from tui.commands.consent import confirm_load
 from tui.commands.interrupts import Interrupts
+from tui.commands.probe_files import RunFiles
+from tui.commands.probe_summary import Outcomes, print_end
 from tui.commands.probe_text import ProbePrinter
 from tui.output import Output, note
 
 if TYPE_CHECKING:
-    from engine_probe.engine import Engine
+    from collections.abc import Callable
 
-_KEPT_RUNS = 20
+    from engine_probe.engine import Engine
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,25 @@ class Wish:
     limits: Limits
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _LaunchAfterOptions(click.Command):
+    """What follows a bare `vllm` or `python` is the launch, with and without `--` before it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        start = next((at for at, pair in enumerate(pairwise([*args, ""])) if _starts_launch(*pair)), None)
+        if start is not None and "--" not in args[:start]:
+            args = [*args[:start], "--", *args[start:]]
+        return super().parse_args(ctx, args)
+
+
+def _starts_launch(word: str, following: str) -> bool:
+    """The value of `--engine` may be a Python too, but no launch goes on like that."""
+    name = Path(word).name
+    return (name, following) in (("vllm", "serve"), ("docker", "run")) or (
+        name.startswith("python") and following == "-m"
+    )
+
+
+@click.command(cls=_LaunchAfterOptions)
 @click.option("--grade", type=click.Choice(["dry", "warm", "cold"]), default="cold", show_default=True)
 @click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
 @click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
@@ -131,42 +149,44 @@ async def run_probe(engine: Engine, deployment: Deployment, wish: Wish, output: 
     before = look_at(deployment, engine)
     if wish.grade != "dry":
         confirm_load(before, yes=wish.yes)
-    keeper = RunFiles.create()
-    printer = ProbePrinter(output, wish.verbose)
-    for found in before:
-        keeper.write(found)
-        printer.show(found)
+    with RunFiles() as files:
+        printer = ProbePrinter(output, wish.verbose, tuple(launch.name for launch in deployment.models))
+        outcomes = Outcomes(tuple(launch.name for launch in deployment.models))
+
+        def see(event: ev.Event) -> None:
+            files.write(event)
+            outcomes.take(event)
+            printer.show(event)
+
+        for found in before:
+            see(found)
+        run, interrupts, fatal = await _load_all(engine, deployment, wish, see)
+        if run.failed:
+            _explain_broken_engine(engine, fatal, printer)
+        asked_for = run.hold and run.all_answered and interrupts.number == signal.SIGINT
+        if interrupts.exit_code is not None and not asked_for and not run.failed:
+            note("stopped")
+            return interrupts.exit_code
+        print_end(output, outcomes, deployment, files, wish.grade)
+        return 1 if run.failed else 0
+
+
+async def _load_all(
+    engine: Engine, deployment: Deployment, wish: Wish, see: Callable[[ev.Event], None]
+) -> tuple[ProbeRun, Interrupts, str | None]:
+    """Until all has ended; beside the run, what the probe itself complained of."""
     fatal: str | None = None
     async with AsyncExitStack() as stack:
-        try:
-            probe_ = await stack.enter_async_context(Probe(engine, limits=wish.limits, keep_port=wish.keep_port))
-        except OSError as error:
-            raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
+        probe_ = await stack.enter_async_context(Probe(engine, limits=wish.limits, keep_port=wish.keep_port))
         run = ProbeRun(probe_, deployment, wish.grade, wish.hold)
         interrupts = stack.enter_context(Interrupts(run.stop))
         async for event in run.events():
-            keeper.write(event)
-            printer.show(event)
+            see(event)
             if isinstance(event, ev.Trouble) and event.fatal:
                 fatal = event.text.splitlines()[0]
             if wish.hold and isinstance(event, ev.RequestAnswered) and run.all_answered:
                 note("all models are up; Ctrl-C ends them")
-    return _exit_code(engine, run, fatal, printer, keeper, interrupts)
-
-
-def _exit_code(
-    engine: Engine, run: ProbeRun, fatal: str | None, printer: ProbePrinter, keeper: RunFiles, interrupts: Interrupts
-) -> int:
-    if run.failed:
-        _explain_broken_engine(engine, fatal, printer)
-        printer.failed(keeper.folder)
-        return 1
-    asked_for = run.hold and run.all_answered and interrupts.number == signal.SIGINT
-    if interrupts.exit_code is not None and not asked_for:
-        note("stopped")
-        return interrupts.exit_code
-    printer.fine(run.ready, run.grade)
-    return 0
+    return run, interrupts, fatal
 
 
 def _explain_broken_engine(engine: Engine, fatal: str | None, printer: ProbePrinter) -> None:
@@ -179,27 +199,3 @@ def _explain_broken_engine(engine: Engine, fatal: str | None, printer: ProbePrin
         raise EngineError(f"{engine.label} cannot run vLLM: {trouble.text}\n  {trouble.fix}")
     if fatal is not None:
         raise EngineError(f"{engine.label} cannot run vLLM: {fatal}")
-
-
-@dataclass(frozen=True)
-class RunFiles:
-    """What one run leaves for later: events.jsonl, and each model's text from byte 0."""
-
-    folder: Path
-
-    @classmethod
-    def create(cls) -> RunFiles:
-        """A new folder; of earlier runs the newest few are kept."""
-        runs = writable(find_locations().state / "probes")
-        for old in sorted(path for path in runs.iterdir() if path.is_dir())[: -_KEPT_RUNS + 1]:
-            shutil.rmtree(old, ignore_errors=True)
-        folder = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
-        folder.mkdir()
-        return cls(folder)
-
-    def write(self, event: ev.Event) -> None:
-        with (self.folder / "events.jsonl").open("a", encoding="utf-8") as file:
-            file.write(ev.encode(event) + "\n")
-        if isinstance(event, ev.Text):
-            with (self.folder / f"{event.model}.log").open("a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(event.line + "\n")

@@ -9,7 +9,6 @@ from engine_probe import events as ev
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tui.output import Output
 
@@ -17,14 +16,14 @@ _GIB = 1024**3
 
 
 class ProbePrinter:
-    """`show` every event in order. Several models are told apart by their name in front."""
+    """`show` every event in order. Several models are told apart by a column with their names."""
 
-    def __init__(self, output: Output, verbose: bool) -> None:
+    def __init__(self, output: Output, verbose: bool, names: tuple[str, ...]) -> None:
         self.output = output
         self.verbose = verbose
         self.saw_records = False
+        self._width = max(len(name) for name in names) + 2 if len(names) > 1 else 0
         self._began: float | None = None
-        self._failure: ev.Failed | None = None
 
     def show(self, event: ev.Event) -> None:
         self.saw_records = self.saw_records or isinstance(event, ev.LogRecord)
@@ -34,33 +33,17 @@ class ProbePrinter:
         self._began = self._began if self._began is not None else event.time
         line = self._line(event)
         if line is not None:
-            seconds = event.time - self._began
-            model = f"{event.model}  " if event.model else ""
-            self.output.text(f"{seconds:7.1f} s  {model}{line}", style=_style(event))
+            name = (event.model or "").ljust(self._width) if self._width else ""
+            first, *more = line.splitlines() or [""]
+            self.output.text(f"{event.time - self._began:7.1f} s  {name}{first}", style=_style(event))
+            for one in more:
+                self.output.text(f"{'':{11 + self._width}}{one}", style=_style(event))
 
     def _line(self, event: ev.Event) -> str | None:
         if isinstance(event, ev.Text):
             return f"| {event.line}" if self.verbose else None
-        if isinstance(event, ev.Failed):
-            self._failure = self._failure or event
         words = _WORDS.get(type(event))
         return words(event) if words else None
-
-    def failed(self, folder: Path) -> None:
-        """The end of a run that failed: the root exception, and where to read on."""
-        if self.output.as_json:
-            return
-        failure = self._failure
-        if failure is not None and failure.exceptions:
-            root = failure.exceptions[0]
-            self.output.text(f"root exception: {root['type']}: {root['message']}", style="bold red")
-        self.output.text(f"the whole log: {folder}")
-
-    def fine(self, ready: list[str], grade: str) -> None:
-        if grade == "dry":
-            self.output.text("vLLM accepts the configuration (dry: no weights were loaded)", style="bold green")
-        else:
-            self.output.text(f"loaded and answered: {', '.join(ready)} ({grade})", style="bold green")
 
 
 def _as_mapping(event: ev.Event) -> dict[str, object]:
@@ -83,19 +66,18 @@ def _preflight(event: ev.Preflight) -> str:
 def _started(event: ev.Started) -> str:
     where = f", port {event.port}" if event.port else ""
     return f"started   {event.grade}{where}: {' '.join(event.argv)}" + "".join(
-        f"\n{'':11}note: {n}" for n in event.notes
+        f"\n{'':10}note: {n}" for n in event.notes
     )
 
 
 def _left(event: ev.StageLeft) -> str:
-    return f"stage     {event.stage} {'done' if event.completed else 'FAILED'} after {event.seconds:.1f} s"
+    return f"stage     {event.stage} {'done' if event.completed else 'NOT COMPLETED'} after {event.seconds:.1f} s"
 
 
 def _ready(event: ev.Ready) -> str:
     length = f", max_model_len {event.max_model_len:,}" if event.max_model_len else ""
-    return (
-        f"ready     /health and /v1/models answer after {event.seconds:.1f} s: {', '.join(event.served_models)}{length}"
-    )
+    where = f"http://127.0.0.1:{event.port}"
+    return f"ready     {where} answers after {event.seconds:.1f} s as {', '.join(event.served_models)}{length}"
 
 
 def _answered(event: ev.RequestAnswered) -> str:
@@ -105,8 +87,8 @@ def _answered(event: ev.RequestAnswered) -> str:
 
 
 def _failed(event: ev.Failed) -> str:
-    ends = [f"{p['name']} {p['signal'] or p['exit_code']}" for p in event.processes if p["signal"] or p["exit_code"]]
-    return f"FAILED    {event.reason}" + (f" ({'; '.join(ends)})" if ends else "")
+    killed = [f"{p['name']} (pid {p['pid']}) by {p['signal']}" for p in event.processes if p["signal"]]
+    return f"FAILED    {event.reason}" + (f"\n{'':10}ended: {'; '.join(killed)}" if killed else "")
 
 
 def _hung(event: ev.Hung) -> str:
@@ -115,7 +97,7 @@ def _hung(event: ev.Hung) -> str:
         where = process["unavailable"] or next(
             (s.strip() for s in process["stack"] if s.strip().startswith("File")), "?"
         )
-        rows.append(f"\n{'':11}{process['name']} (pid {process['pid']}): {where}")
+        rows.append(f"\n{'':10}{process['name']} (pid {process['pid']}): {where}")
     return f"HUNG      nothing has moved for {event.silent_seconds:.0f} s" + "".join(rows)
 
 
