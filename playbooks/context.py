@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
+from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.stages import read_wordings
 from playbooks.facts import lookup_for
 from playbooks.load import load_library
-from playbooks.match import read_wrappers
 from playbooks.session import Session
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
+    from engine_probe.logs.covers import Wrappers
     from engine_probe.logs.stages import Wordings
     from playbooks.conditions import Lookup
     from playbooks.load import Loaded
-    from playbooks.match import Wrappers
     from playbooks.schema import Playbook
     from playbooks.session import Cause
 

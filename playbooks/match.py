@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from engine_probe.logs.layers import layer_of_frames
-from engine_probe.strict_yaml import decode_file
 from playbooks.session import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from engine_probe.facts import Value
+    from engine_probe.logs.covers import Wrappers
     from playbooks.load import Loaded
 
 _LONGEST_EVIDENCE = 2_000
-
-
-class _Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    log: str
-    samples: list[str]
-
-
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    wrappers: list[_Wrapper]
-
-
-@dataclass(frozen=True)
-class Wrappers:
-    """Cover messages such as `Engine core initialization failed. See root cause above.`"""
-
-    patterns: tuple[re.Pattern[str], ...]
-
-    def covers(self, message: str) -> bool:
-        """Whether `message` only says that something else went wrong."""
-        return any(pattern.search(message) for pattern in self.patterns)
 
 
 @dataclass(frozen=True)
@@ -50,17 +27,6 @@ class Sighting:
     facts: Mapping[str, Value]
     evidence: Evidence
     is_other: bool = False
-
-
-def read_wrappers(path: Path | None = None) -> Wrappers:
-    """The cover messages of `path` (the package's own by default). Raises InputError when a sample does not match."""
-    path = path or Path(__file__).parent / "data" / "wrappers.yaml"
-    content, lines = decode_file(path, _File)
-    for number, wrapper in enumerate(content.wrappers):
-        for index, sample in enumerate(wrapper.samples):
-            if not re.search(wrapper.log, sample):
-                raise lines.error("this sample does not match", ("wrappers", number, "samples", index))
-    return Wrappers(tuple(re.compile(wrapper.log) for wrapper in content.wrappers))
 
 
 def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> list[Sighting]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.lines import read_line
 from engine_probe.strict_yaml import InputError
 from playbooks.causes import release_fits
@@ -17,7 +18,6 @@ from playbooks.match import (
     layer_of_exception,
     make_evidence,
     matched,
-    read_wrappers,
     root_exception,
     sightings,
 )

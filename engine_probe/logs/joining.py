@@ -9,6 +9,7 @@ from engine_probe.logs.tracebacks import JOINED, START
 
 if TYPE_CHECKING:
     from engine_probe.logs.lines import Line
+    from engine_probe.logs.stages import Found
 
 Owner = tuple[str | None, str | None, int | None]
 """Container, process tag and pid: who prints. All None: lines that name nobody."""
@@ -43,6 +44,9 @@ class Open:
     def __init__(self, number: int, line: Line) -> None:
         self.first_line = self.last_line = number
         self.line = line
+        self.found: tuple[Found, ...] = ()
+        self.stage: str | None = None
+        self.version: str | None = None
         self.texts = line.message.split("\n")
         self._blanks = 0
         self._is_traceback = _begins_traceback(line.message)
@@ -103,7 +107,7 @@ class Open:
         if text.strip() in JOINED or _GOES_ON.match(text):
             return self._is_traceback or self._is_lone_exception()
         if _begins_traceback(text):
-            return (not self._has_raised and self._blanks == 0) or self._is_joined()
+            return self._blanks == 0 and (self._announces_traceback() or self._is_joined())
         return self._takes_of_traceback(text) if self._is_traceback else self._takes_of_text(text)
 
     def _takes_of_text(self, text: str) -> bool:
@@ -121,6 +125,12 @@ class Open:
 
     def _has_code(self) -> bool:
         return any(text.startswith("  ") for text in self.texts[1:])
+
+    def _announces_traceback(self) -> bool:
+        """A record of Python's logging at level ERROR, or an interpreter that says where the exception was."""
+        return not self._is_traceback and (
+            self.line.level in ("ERROR", "CRITICAL") or self.texts[-1].startswith(("Exception ", "Process "))
+        )
 
     def _is_lone_exception(self) -> bool:
         return self.line.format is None and "Error" in self.texts[0]

@@ -8,7 +8,7 @@ from engine_probe.logs.layers import layer_of_process
 from engine_probe.logs.versions import is_in
 
 if TYPE_CHECKING:
-    from engine_probe.logs.owners import Who
+    from engine_probe.logs.lines import Line
     from engine_probe.logs.stages import Marker
 
 # From 0.11 on ranks 1..n pass most markers silently (vllm/logger.py, scope="local"): their own last marker is old.
@@ -22,17 +22,16 @@ class Progress:
         self._stage: str | None = None
         self._of_worker: dict[tuple[str | None, int], str] = {}
 
-    def stage_of(self, who: Who, marker: Marker | None, version: str | None, is_vllm: bool) -> str | None:
-        """The stage of a record, which is taken in: `marker` is what its message tells, if anything."""
+    def take(self, line: Line, marker: Marker | None, version: str | None) -> str | None:
+        """The stage under way with the record that `line` begins; `marker` is what its message tells, if anything."""
         worker = None
-        if who.pid is not None and who.process is not None and layer_of_process(who.process) == "worker":
-            worker = (who.source, who.pid)
+        if line.pid is not None and line.process is not None and layer_of_process(line.process) == "worker":
+            worker = (line.source, line.pid)
         if marker is not None and marker.enters is not None:
             self._enter(marker.enters, worker)
-        if marker is not None and marker.role != "error":
-            self._stage = self._stage or marker.stage
-            return marker.stage
-        if self._stage is None and is_vllm:
+        if self._stage is None and marker is not None and marker.role != "error":
+            self._stage = marker.stage
+        if self._stage is None and line.format in ("vllm", "vllm_0.7"):
             self._stage = "config"
         if worker is not None and version is not None and is_in(version, _EVERY_RANK_SPEAKS):
             return self._of_worker.get(worker, self._stage)

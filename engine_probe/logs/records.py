@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.logs import joining
+from engine_probe.logs.frames import stage_of_chains
 from engine_probe.logs.layers import layer_of_record
-from engine_probe.logs.lines import read_line
+from engine_probe.logs.lines import Line, read_line
 from engine_probe.logs.owners import Owners
 from engine_probe.logs.progress import Progress
 from engine_probe.logs.stages import Wordings, read_wordings
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from engine_probe.facts import Value
+    from engine_probe.logs.stages import Found
 
 _STALE_AFTER_LINES = 500
 _VLLM_FORMATS = ("vllm", "vllm_0.7")
@@ -38,7 +40,7 @@ class Record:
     level: str | None = None
     layer: str | None = None
     stage: str | None = None
-    """The stage that its message tells, else the one its process (or load) was in."""
+    """The stage that its exception's frames or its message tell, else the one its process (or load) was in."""
     process: str | None = None
     pid: int | None = None
     rank: int | None = None
@@ -84,11 +86,11 @@ class Reader:
             done += [is_open] if is_open is not None else []
             self._open.pop(owner, None)
         elif joining.is_alone(line):
-            done.append(joining.Open(line_no, line))
+            done.append(self._begun(line_no, line))
         else:
             if is_open is not None:
                 done.append(is_open)
-            self._open[owner] = joining.Open(line_no, line)
+            self._open[owner] = self._begun(line_no, line)
         if line_no % _STALE_AFTER_LINES == 0:
             done += self._stale(line_no)
         return [self._record(one) for one in done]
@@ -103,29 +105,46 @@ class Reader:
         old = [owner for owner, one in self._open.items() if one.last_line < line_no - _STALE_AFTER_LINES]
         return [self._open.pop(owner) for owner in old]
 
+    def _begun(self, line_no: int, line: Line) -> joining.Open:
+        """A record as it begins: what its first line tells holds for the lines after it, whenever the record ends."""
+        one = joining.Open(line_no, line)
+        one.found = tuple(self._wordings.matches(line.message))
+        self._see_version(one.found)
+        one.stage = self._progress.take(line, self._wordings.best_of(one.found), self.version)
+        one.version = self.version
+        return one
+
+    def _found_in(self, one: joining.Open, message: str) -> tuple[Found, ...]:
+        """What the whole message tells; its first line was already asked."""
+        if message == one.line.message:
+            return one.found
+        found = tuple(self._wordings.matches(message))
+        if (marker := self._wordings.best_of(found)) is not None and marker is not self._wordings.best_of(one.found):
+            self._see_version(found)
+            one.stage = self._progress.take(one.line, marker, self.version)
+        return found
+
     def _record(self, one: joining.Open) -> Record:
         line, texts = one.line, one.texts
-        chains = chains_in(texts)
+        chains = chains_in(texts) if len(texts) > 1 else []
         if not chains and line.format is None and (alone := raised_without_traceback(texts[0])) is not None:
             chains = [(alone,)]
-        message = "\n".join(head_of(texts) if chains else texts).strip("\n")
+        message = "\n".join(head_of(texts) if chains else texts).strip("\n") if len(texts) > 1 or chains else texts[0]
         message = message or (chains[-1][-1].text if chains else "")
-        found = list(self._wordings.matches(message))
+        found = self._found_in(one, message)
         facts = {name: value for marker, match in found for name, value in marker.facts_in(match).items()}
         marker = self._wordings.best_of(found)
-        self._see_version(facts)
-        who = self._owners.of(line, message, chains, self.version)
-        layer = layer_of_record(
-            line, message, chains, self.version, None if marker is None else marker.layer, who.process
-        )
-        stage = self._progress.stage_of(who, marker, self.version, is_vllm=line.format in _VLLM_FORMATS)
+        version = one.version or self.version
+        who = self._owners.of(line, message, chains, version)
+        layer = layer_of_record(line, message, chains, version, None if marker is None else marker.layer, who.process)
+        told = marker.stage if marker is not None and marker.role != "error" else None
         return Record(
             first_line=one.first_line,
             last_line=one.last_line,
             message=message,
             level=line.level,
             layer=None if layer == "unknown" else layer,
-            stage=stage,
+            stage=stage_of_chains(chains) or told or one.stage,
             process=who.process,
             pid=who.pid,
             rank=who.rank,
@@ -144,10 +163,11 @@ class Reader:
             role=None if marker is None else marker.role,
         )
 
-    def _see_version(self, facts: Mapping[str, Value]) -> None:
-        version = facts.get("engine.vllm_version")
-        if version is not None:
-            self.version = str(version)
+    def _see_version(self, found: Iterable[Found]) -> None:
+        for marker, match in found:
+            version = marker.facts_in(match).get("engine.vllm_version")
+            if version is not None:
+                self.version = str(version)
 
 
 def read_text(

@@ -51,6 +51,10 @@ class Marker:
         return {fact: _value(match[group]) for group, fact in self.facts.items() if match[group] is not None}
 
 
+Found = tuple[Marker, re.Match[str]]
+"""A marker and where a message has it."""
+
+
 @dataclass(frozen=True)
 class Wordings:
     """All markers, tried in the order of the file."""
@@ -71,7 +75,7 @@ class Wordings:
                 by_word.setdefault(word[1], []).append(marker)
         return by_word, others
 
-    def matches(self, message: str) -> Iterator[tuple[Marker, re.Match[str]]]:
+    def matches(self, message: str) -> Iterator[Found]:
         """Every marker that `message` has, with where it stands."""
         by_word, others = self._by_first_word
         first_words = {line.split(" ", 1)[0] for line in message.split("\n", _MOST_LINES)[:_MOST_LINES]}
@@ -86,7 +90,7 @@ class Wordings:
         return self.best_of(self.matches(message))
 
     @staticmethod
-    def best_of(matches: Iterable[tuple[Marker, re.Match[str]]]) -> Marker | None:
+    def best_of(matches: Iterable[Found]) -> Marker | None:
         """Of what `matches` gave, the marker that tells the stage."""
         found = [marker for marker, _ in matches if marker.stage is not None]
         return next((marker for marker in found if marker.enters is not None), found[0] if found else None)

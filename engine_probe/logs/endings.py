@@ -1,0 +1,84 @@
+"""How a load ended, by its records, and which exception is at the root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine_probe.logs.covers import Wrappers
+    from engine_probe.logs.records import Record
+    from engine_probe.logs.tracebacks import Raised
+
+_BAD = ("ERROR", "CRITICAL")
+_CANNOT_BIND = "error while attempting to bind on address"
+_BARE = (None, "argparse", "shell", "system")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """`root` None: no exception was printed that is no cover. `record`: where the root stands."""
+
+    outcome: Literal["failed", "healthy", "incomplete"]
+    root: Raised | None = None
+    record: Record | None = None
+
+
+def ending_of(records: Sequence[Record], covers: Wrappers, is_server: bool) -> Ending:
+    """The ending of one attempt. An error after which the load went on, or served, is none."""
+    served = next((index for index, record in enumerate(records) if _serves(record, is_server)), None)
+    if served is not None:
+        return _ending_of_server(records[served + 1 :], covers)
+    went_on = max((index for index, record in enumerate(records) if record.enters is not None), default=-1)
+    fatal = [record for index, record in enumerate(records) if _is_fatal(record, went_on > index, covers)]
+    if not fatal:
+        return Ending("incomplete")
+    root, record = _root_of(fatal, covers)
+    if root is None:
+        until = next(index for index, one in enumerate(records) if one is fatal[-1])
+        root, earlier = _root_of(records[: until + 1], covers)
+        record = earlier if root is not None else record
+    return Ending("failed", root, record)
+
+
+def _ending_of_server(after: Sequence[Record], covers: Wrappers) -> Ending:
+    """A server that came up fails only by what ends it: a request that went wrong does not, nor a clean shutdown."""
+    if not any(_ends_a_server(record, covers) for record in after):
+        return Ending("healthy")
+    root, record = _root_of([one for one in after if _ends_a_server(one, covers)], covers)
+    is_end = record is not None and (record.format == "shell" or _CANNOT_BIND in record.message)
+    return Ending("failed", root, record) if root is not None or is_end else Ending("healthy")
+
+
+def _serves(record: Record, is_server: bool) -> bool:
+    return record.enters == "serving" or (not is_server and "init.engine_s" in record.facts)
+
+
+def _is_fatal(record: Record, load_went_on: bool, covers: Wrappers) -> bool:
+    if record.format in ("shell", "argparse", "system"):
+        return record.format == "shell" or "error" in record.message.lower()
+    if record.role == "error" or (record.format is None and record.chains):
+        return True
+    if record.level not in _BAD:
+        return False
+    return not load_went_on and (bool(record.chains) or covers.covers(record.message) or record.format == "uvicorn")
+
+
+def _ends_a_server(record: Record, covers: Wrappers) -> bool:
+    if record.format == "shell" or record.role == "error" or _CANNOT_BIND in record.message:
+        return True
+    return record.level in _BAD and covers.covers(record.message)
+
+
+def _root_of(records: Sequence[Record], covers: Wrappers) -> tuple[Raised | None, Record | None]:
+    """The earliest exception that is no cover, else the earliest message that is none, else the last cover's record."""
+    for record in records:
+        for chain in record.chains:
+            for raised in chain:
+                if not covers.covers(raised.text):
+                    return raised, record
+    told = [one for one in records if one.level in _BAD or (one.format in _BARE and "usage: " not in one.message[:7])]
+    plain = next((one for one in told if one.message and not covers.covers(one.message)), None)
+    return None, plain or (records[-1] if records else None)
