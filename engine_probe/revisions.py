@@ -150,11 +150,21 @@ def _check(new_text: str, after: Deployment, path: Path, engine_flags: frozenset
         )
 
 
-def _keep(path: Path, content: bytes) -> tuple[int, Path]:
+def next_kept(path: Path) -> Path:
+    """Where the content that `path` has now would be kept by the next revision. Raises OSError."""
     target = path.resolve()
+    return target.with_name(f"{target.name}.r{_next_number(target)}")
+
+
+def _next_number(target: Path) -> int:
     pattern = re.compile(re.escape(target.name) + r"\.r(\d+)")
     taken = [int(match[1]) for one in target.parent.iterdir() if (match := pattern.fullmatch(one.name))]
-    number = max(taken, default=0) + 1
+    return max(taken, default=0) + 1
+
+
+def _keep(path: Path, content: bytes) -> tuple[int, Path]:
+    target = path.resolve()
+    number = _next_number(target)
     kept = target.with_name(f"{target.name}.r{number}")
     _write(kept, content, like=target)
     return number, kept

@@ -61,10 +61,14 @@ Effect = Load | SendRequest | StopLoad | WriteRevision | UndoRevision | WriteRep
 
 @dataclass(frozen=True)
 class RevisionWritten:
-    """The file has the change; `deployment` is what it says now. `number` 0: there is no file, only the value."""
+    """The file has the change; `deployment` is what it says now. `number` 0: there is no file, only the value.
+
+    `kept` is the file with the content before.
+    """
 
     number: int
     deployment: Deployment
+    kept: str | None = None
 
 
 @dataclass(frozen=True)

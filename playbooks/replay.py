@@ -26,6 +26,7 @@ from playbooks.effects import (
     WriteRevision,
 )
 from playbooks.patterns import to_value
+from playbooks.proposal import Proposal, propose
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
@@ -78,12 +79,12 @@ class Unattended:
 
     def next_fix(self, session: Session) -> FixOption | None:
         """The fix that would be applied now."""
-        usable = (one for one in session.fixes if allowed(session, ApplyFix(one.id)) and one.outcome == "not tried")
-        return next((one for one in usable if self.fix in (None, one.id) and self._is_meant(one, session)), None)
+        fix = self.proposal(session).fix
+        return fix if fix is not None and allowed(session, ApplyFix(fix.id)) else None
 
-    def _is_meant(self, option: FixOption, session: Session) -> bool:
-        causes = [cause.id for cause in session.causes if any(option.id in one.fixes for one in cause.hypotheses)]
-        return self.playbook is None or self.playbook in causes
+    def proposal(self, session: Session) -> Proposal:
+        """The fix that comes next, or why there is none."""
+        return propose(session, self.playbook, self.fix)
 
 
 @dataclass
@@ -109,7 +110,7 @@ class _Files:
         if path is None:
             return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
         self.revision = write_revision(path, effect.before, effect.launch, effect.key, value)
-        return RevisionWritten(self.revision.number, self.revision.after)
+        return RevisionWritten(self.revision.number, self.revision.after, str(self.revision.kept))
 
     def _undo(self, effect: UndoRevision) -> Done:
         if self.revision is not None and effect.before.path is not None:

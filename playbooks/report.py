@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
 from playbooks.facts import info_of
+from playbooks.proposal import is_usable
 from playbooks.session import Outcome, Verdict
+from playbooks.way_back import is_changed
 from playbooks.wording import quantity
 
 if TYPE_CHECKING:
@@ -120,7 +122,9 @@ def fix_lines(session: Session) -> list[str]:
             lines.append(f"    by hand: {fix.by_hand}")
         if fix is chosen:
             lines += one_fix_lines(fix)
-    return lines
+        elif is_usable(fix):
+            lines.append(f"    {fix.title}")
+    return [*lines, *is_changed(session)]
 
 
 def one_fix_lines(fix: FixOption) -> list[str]:
@@ -133,8 +137,7 @@ def one_fix_lines(fix: FixOption) -> list[str]:
 def chosen_fix(session: Session) -> FixOption | None:
     """The fix applied, else the next that can be."""
     applied = next((fix for fix in session.fixes if fix.id == session.applied_fix), None)
-    usable = (fix for fix in session.fixes if fix.unavailable is None and fix.by_hand is None)
-    return applied or next((fix for fix in usable if fix.outcome == "not tried"), None)
+    return applied or next((fix for fix in session.fixes if is_usable(fix) and fix.outcome == "not tried"), None)
 
 
 def check_lines(checks: tuple[Check, ...]) -> list[str]:
@@ -151,7 +154,8 @@ def one_check_lines(check: Check) -> list[str]:
 
 def unproved_lines(session: Session) -> list[str]:
     """What a reader must not take from this report."""
-    lines = [f"{one.title}: {one.reason}" for one in session.checks if one.outcome is Outcome.ABSTAIN and one.reason]
+    lines = _nothing_proved(session)
+    lines += [f"{one.title}: {one.reason}" for one in session.checks if one.outcome is Outcome.ABSTAIN and one.reason]
     lines += [
         f"{one.claim} ({one.verdict.value})"
         for cause in session.causes
@@ -160,7 +164,21 @@ def unproved_lines(session: Session) -> list[str]:
     ]
     lines += list(_LIMITS) if session.verdict in ("verified", "healthy") else []
     lines += [f"note: {note}" for note in session.notes]
-    return lines or ["nothing more to say"]
+    return lines
+
+
+def _nothing_proved(session: Session) -> list[str]:
+    """What a session that proved nothing says first; empty where a fix was verified or the model loads."""
+    if session.verdict in ("verified", "healthy"):
+        return []
+    if session.symptom is None:
+        return ["nothing: no load came to its end"]
+    if any(fix.outcome == "verified" for fix in session.fixes):
+        return []
+    if session.applied_fix is not None:
+        return [f"{session.applied_fix} was applied, and its verification did not come to its end"]
+    tried = [fix.id for fix in session.fixes if fix.outcome == "did not hold"]
+    return [f"no fix held; tried: {', '.join(tried)}" if tried else "no fix was applied"]
 
 
 def _version(session: Session) -> str:

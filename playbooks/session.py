@@ -185,6 +185,8 @@ class Session:
     fixes: tuple[FixOption, ...] = ()
     applied_fix: str | None = None
     revision: int = 0
+    kept_file: str | None = None
+    """The deployment file as it was before the applied fix; None while the file is as the person wrote it."""
     checks: tuple[Check, ...] = ()
     verdict: Literal["verified", "not verified", "unexplained", "healthy", "cannot run", "stopped"] | None = None
     """None while the session goes on."""

@@ -53,7 +53,7 @@ def _lookup_after(session: Session, option: FixOption) -> Lookup:
 
 def on_written(session: Session, done: RevisionWritten, context: Context) -> Answer:
     """The deployment has the change: load it for real."""
-    session = replace(session, deployment=done.deployment, revision=done.number)
+    session = replace(session, deployment=done.deployment, revision=done.number, kept_file=done.kept)
     session = with_progress(session, phase="verifying", requests=(), stopping=False)
     session = load_begins(session, session.model, context)
     session = _with_check(session, verifying.LOADS, Outcome.RUNNING)
@@ -120,6 +120,7 @@ def on_undone(session: Session, done: RevisionUndone) -> Answer:
         session,
         deployment=done.deployment,
         revision=max(0, session.revision - 1),
+        kept_file=None,
         checks=verifying.not_reached(session.checks, "an earlier check did not hold"),
         applied_fix=None,
         step=Step.FIX,

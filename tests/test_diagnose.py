@@ -36,6 +36,7 @@ from playbooks.model_config import model_facts
 from playbooks.replay import Policy, Unattended, drive
 from playbooks.report import markdown, plain
 from playbooks.session import Outcome, Session, Step, Verdict
+from playbooks.way_back import is_changed, will_change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -498,3 +499,37 @@ def test_several_models_load_in_order_and_the_failing_one_is_named(file: Path, c
     assert session.model == "tiny"
     assert session.causes[0].id == KV
     assert session.progress.up == ("first",)
+
+
+async def test_a_case_left_early_says_that_nothing_was_proved(file: Path, context: Context) -> None:
+    session = await run(file, context, RecordedProbe(recorded_loads()[0]), Unattended(dry_run=True))
+    report = plain(session)
+    assert "no fix was applied" in report.partition("What was not proved")[2]
+    assert f"{POOL}: not tried\n      kv-cache-memory-bytes of tiny: 96 MiB → 264 MiB" in report
+    assert "nothing more to say" not in report
+
+
+async def test_a_report_names_the_fixes_that_did_not_hold(file: Path, context: Context) -> None:
+    bad, _ = recorded_loads()
+    session = await run(file, context, RecordedProbe(bad, bad), Unattended(fix=SHORTER))
+    assert f"no fix held; tried: {SHORTER}" in plain(session)
+
+
+async def test_a_case_that_ended_before_any_load_did_proves_nothing(file: Path, context: Context) -> None:
+    decisions: asyncio.Queue[Decision] = asyncio.Queue()
+    decisions.put_nowait(Finish())
+    assert "nothing: no load came to its end" in plain(await run(file, context, RecordedProbe(), decisions))
+
+
+def test_before_a_fix_the_file_that_will_keep_the_old_one_is_known(file: Path) -> None:
+    assert will_change(read_deployment(file)) == (f"{file} will be changed; as it is now it stays as {file}.r1",)
+    file.with_name(f"{file.name}.r7").write_text("", encoding="utf-8")
+    assert will_change(read_deployment(file))[0].endswith(f"{file}.r8")
+
+
+async def test_a_file_that_is_a_link_goes_back_where_it_points(file: Path, context: Context, tmp_path: Path) -> None:
+    link = tmp_path / "link.yaml"
+    link.symlink_to(file)
+    session = await run(link, context, bad_then_good())
+    _, way_back = is_changed(session)
+    assert way_back == f"to go back: mv {file}.r1 {file}"

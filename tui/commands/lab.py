@@ -98,7 +98,7 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
         engine = engine_for(wish.engine, deployment)
         confirm_load(look_at(deployment, engine), yes=wish.yes)
         output.text(f"engine {engine.label}, {wish.grade}")
-        printer = SessionPrinter(output)
+        printer = SessionPrinter(output, file_stays=wish.keep)
         run = run_session(
             deployment, engine, wish.grade, Unattended(), printer.on_change, context, owns=None if wish.keep else folder
         )

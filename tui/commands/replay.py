@@ -16,8 +16,10 @@ from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
 from playbooks.load import Loaded, find
+from playbooks.proposal import Proposal
 from playbooks.replay import Unattended
-from playbooks.report import chosen_fix, one_fix_lines
+from playbooks.report import one_fix_lines
+from playbooks.way_back import will_change
 from tui.commands.consent import confirm_load
 from tui.commands.replay_run import engine_for, run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
@@ -26,7 +28,10 @@ from tui.output import Output
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine_probe.launch import Deployment
     from playbooks.session import FixOption, Session
+
+DRY_RUN = "dry run: nothing changed"
 
 
 @click.command()
@@ -66,7 +71,7 @@ def replay(
     output = Output(as_json)
     for found in before if as_json else ():
         _stream(None, found)
-    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, output))
+    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, deployment, output))
     printer = SessionPrinter(output)
     on_change = _stream if as_json else printer.on_change
     session = asyncio.run(run_session(deployment, engine, "cold" if cold else "warm", policy, on_change, context))
@@ -80,7 +85,7 @@ def _check_fix(playbook: Loaded, fix: str | None) -> None:
         raise InputError(f"{playbook.id} has no fix {fix!r}", allowed=ids, nearest=nearest_word(fix, ids))
 
 
-def _confirm(yes: bool, output: Output) -> Callable[[FixOption], bool]:
+def _confirm(yes: bool, deployment: Deployment, output: Output) -> Callable[[FixOption], bool]:
     """What to ask before a fix: nothing with --yes, the person at a terminal, else the answer is no."""
 
     def ask(option: FixOption) -> bool:
@@ -88,7 +93,7 @@ def _confirm(yes: bool, output: Output) -> Callable[[FixOption], bool]:
             return True
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             return False
-        for line in one_fix_lines(option):
+        for line in (*one_fix_lines(option), *will_change(deployment)):
             output.folded(line)
         return click.confirm("Apply it?", err=True)
 
@@ -101,13 +106,11 @@ def _stream(_session: Session | None, event: Event | None) -> None:
 
 
 def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, output: Output) -> None:
-    output.result({"time": time.time(), **result_object(session)})
-    proposed = chosen_fix(session) if session.verdict == "stopped" else None
-    if proposed is not None:
-        output.text("\n3 Fix (proposed, not applied)", "bold")
-        output.text(f"  {proposed.id}")
-        for line in one_fix_lines(proposed):
-            output.folded(line)
-        if not policy.dry_run:
-            output.note("nothing was changed: say --yes to apply it")
-    printer.end(session)
+    nothing_changed = session.verdict == "stopped" and session.symptom is not None
+    proposal = policy.proposal(session) if nothing_changed else Proposal(None)
+    verdict = DRY_RUN if nothing_changed and policy.dry_run else session.verdict
+    output.result({"time": time.time(), **result_object(session, proposal, verdict)})
+    printer.proposal(proposal)
+    if proposal.fix is not None and not policy.dry_run:
+        output.note("nothing was changed: say --yes to apply it")
+    printer.end(session, "stopped: nothing changed" if nothing_changed and not policy.dry_run else verdict)

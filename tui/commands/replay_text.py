@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
 from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
+from playbooks.way_back import is_changed
 
 if TYPE_CHECKING:
-    from playbooks.session import Session
+    from playbooks.proposal import Proposal
+    from playbooks.session import FixOption, Session
     from tui.output import Output
 
 _VERDICT_STYLES = {"verified": "bold green", "healthy": "bold green"}
@@ -23,6 +25,8 @@ class SessionPrinter:
     """`on_change` is what a driver calls. Prints each thing once, when it is first known."""
 
     output: Output
+    file_stays: bool = True
+    """False where the deployment is made for this session and goes with it: then nobody needs a way back."""
     _running: str | None = None
     _symptom_is_told: bool = False
     _applied: str | None = None
@@ -51,10 +55,24 @@ class SessionPrinter:
     def end(self, session: Session, verdict: str | None = None) -> None:
         """Where the report is, and last the verdict: the session's own, or another word for it."""
         self._tell_notes(session)
+        for line in is_changed(session) if self.file_stays else ():
+            self.output.text(line)
         if session.report_path:
             self.output.text(f"report: {session.report_path}")
         word = verdict or session.verdict or "not finished"
         self.output.text(word, _VERDICT_STYLES.get(word, "bold red"))
+
+    def proposal(self, proposal: Proposal) -> None:
+        """Step 3 of a session in which nothing was applied."""
+        if proposal.fix is not None:
+            self.output.text("\n3 Fix (proposed, not applied)", "bold")
+            self.output.text(f"  {proposal.fix.id}")
+            for line in one_fix_lines(proposal.fix):
+                self.output.folded(line)
+        elif proposal.why_none:
+            self.output.text("\n3 Fix (none applied)", "bold")
+            for line in proposal.why_none:
+                self.output.folded(line)
 
     def _tell_progress(self, session: Session) -> None:
         if session.running is not None and session.running != self._running:
@@ -117,15 +135,19 @@ def _length(ready: Ready) -> str:
     return "a length that it does not say" if ready.max_model_len is None else f"{ready.max_model_len:,} tokens"
 
 
-def result_object(session: Session) -> dict[str, Any]:
-    """The last line of `replay --json`: what the session came to."""
+def result_object(session: Session, proposal: Proposal, verdict: str | None) -> dict[str, Any]:
+    """The last line of `replay --json`: what the session came to; ARCHITECTURE.md says what the keys mean."""
     return {
         "event": "result",
         "model": session.model,
-        "verdict": session.verdict,
+        "verdict": verdict,
         "symptom": session.symptom.kind if session.symptom else None,
         "causes": [{"id": cause.id, "confidence": cause.confidence} for cause in session.causes],
         "fix": session.applied_fix,
+        "proposed": _fix_object(proposal.fix),
+        "why_no_fix": list(proposal.why_none),
+        "changed_file": str(session.deployment.path) if session.kept_file is not None else None,
+        "kept_file": session.kept_file,
         "checks": [
             {
                 "id": one.id,
@@ -138,6 +160,23 @@ def result_object(session: Session) -> dict[str, Any]:
         ],
         "case": session.case,
         "report": session.report_path,
+    }
+
+
+def _fix_object(fix: FixOption | None) -> dict[str, Any] | None:
+    if fix is None:
+        return None
+    return {
+        "id": fix.id,
+        "launch": fix.launch,
+        "key": fix.key,
+        "old_value": fix.old_value,
+        "new_value": fix.new_value,
+        "title": fix.title,
+        "diff": list(fix.diff),
+        "expect": list(fix.expect),
+        "you_lose": fix.you_lose,
+        "risk": fix.risk,
     }
 
 

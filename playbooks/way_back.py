@@ -1,0 +1,43 @@
+"""Which file a fix changes, where the file as it was is kept, and how to go back by hand."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe.revisions import next_kept
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Deployment
+    from playbooks.session import Session
+
+
+def will_change(deployment: Deployment) -> tuple[str, ...]:
+    """Before a fix is applied: `FILE will be changed; as it is now it stays as FILE.r1`. Empty without a file."""
+    if deployment.path is None:
+        return ()
+    try:
+        kept = next_kept(deployment.path)
+    except OSError:  # a folder that cannot be listed: writing will say so
+        return (f"{deployment.path} will be changed",)
+    return (f"{deployment.path} will be changed; as it is now it stays as {_beside(deployment.path, kept)}",)
+
+
+def is_changed(session: Session) -> tuple[str, ...]:
+    """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty."""
+    path = session.deployment.path
+    if session.kept_file is None or path is None:
+        return ()
+    kept = _beside(path, Path(session.kept_file))
+    target = path if kept.parent == path.parent else path.resolve()
+    return (
+        f"{path} is changed; as it was: {kept}",
+        f"to go back: mv {shlex.quote(str(kept))} {shlex.quote(str(target))}",
+    )
+
+
+def _beside(path: Path, kept: Path) -> Path:
+    """`kept` written as `path` was, unless `path` is a link into another folder."""
+    short = path.with_name(kept.name)
+    return short if short.resolve() == kept.resolve() else kept
