@@ -1,0 +1,278 @@
+"""A log of any size, opened at once: bytes stay on disk, three bytes a line say level, layer, process and stage.
+
+log = open_log(path)
+while not log.advance():           # at most 30 ms each, so that a key is never kept waiting
+    ...
+shown = log.filter(Wanted(levels=frozenset({"ERROR"})))
+log.lines_at(shown.rows(0, 50))
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import stat
+import time
+from typing import TYPE_CHECKING
+
+from engine_probe.errors import InputError
+from engine_probe.logs.index_blocks import BLOCK_BYTES, Blocks, Cutter, read_at
+from engine_probe.logs.index_classes import (
+    CONTINUES,
+    STAGE_NAMES,
+    without_colours,
+)
+from engine_probe.logs.index_scan import Columns, Process, Resolver, Scanner
+from engine_probe.logs.index_search import BATCH_SECONDS, Search
+from engine_probe.logs.index_selection import Selection, and_masks
+from engine_probe.logs.index_stream import LogLine, line_of
+from engine_probe.logs.index_text import readable
+from engine_probe.logs.index_time import BlockTimes, Span, TimeFilter
+from engine_probe.logs.index_wanted import Wanted, is_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from engine_probe.logs.index_classes import Classify
+
+_ERRORS = frozenset({"ERROR", "CRITICAL"})
+_CONFIG = STAGE_NAMES.index("config")
+_RECORD_PREFIX = re.compile(rb"[^\]\n]{0,160}\]")
+
+
+def open_log(path: Path, classify: Classify | None = None) -> LogIndex:
+    """Open `path` without reading it. Raises InputError when it is no file that can be read."""
+    return LogIndex(open_file(path), classify)
+
+
+def open_file(path: Path) -> int:
+    """A descriptor of a regular file. Raises InputError."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot read {path}: {why}") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise InputError(f"cannot read {path}: it is no regular file; pipe it in instead: … | vllm-console logs -")
+    return file
+
+
+class LogIndex:
+    """The lines of one log, in the order in which they were written; several files after rotation."""
+
+    def __init__(self, file: int, classify: Classify | None = None) -> None:
+        self._files = [file]
+        self._scanner = Scanner(classify)
+        self._columns = (bytearray(), bytearray(), bytearray())
+        self._blocks = Blocks()
+        self._times = BlockTimes()
+        self._models: list[tuple[int, str]] = []
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.is_complete = False
+        """Whether the last `advance` came to the end of the file."""
+        self._cutter = Cutter(self._files[-1])
+        self._resolver = Resolver()
+        self._before_last: Resolver | None = None
+        """What the unfinished last line was resolved from; None when the last line is finished."""
+
+    # Reading
+
+    def advance(self, seconds: float = BATCH_SECONDS) -> bool:
+        """Index for about `seconds`; True when all that the file holds by now is indexed. Call again when it grew."""
+        self.is_complete = self._advance(time.monotonic() + seconds)
+        return self.is_complete
+
+    def _advance(self, until: float) -> bool:
+        self._drop_unfinished()
+        while True:
+            start = self._cutter.position
+            cut = self._cutter.next()
+            if cut is None:
+                return True
+            if not cut.is_whole:
+                self._before_last = copy.copy(self._resolver)
+            self._add(start, cut.end, cut.content)
+            is_done = not cut.is_whole and not self._cutter.is_inside_a_line
+            if is_done or time.monotonic() >= until:
+                return is_done
+            self._drop_unfinished()
+
+    def _add(self, start: int, end: int, content: bytes) -> None:
+        found, models = self._scanner.scan(content)
+        self._models += ((self.line_count + line, name) for line, name in models)
+        for column, part in zip(self._columns, self._resolver.resolve(found), strict=True):
+            column.extend(part)
+        self._blocks.add(self._files[-1], start, end, len(found.codes))
+        self._times.add(content)
+
+    def _drop_unfinished(self) -> None:
+        if self._before_last is not None:
+            self._resolver, self._before_last = self._before_last, None
+            self._blocks.drop_last()
+            self._times.drop_last()
+            for column in self._columns:
+                del column[-1:]
+            while self._models and self._models[-1][0] >= self.line_count:
+                self._models.pop()
+
+    @property
+    def line_count(self) -> int:
+        """Lines indexed so far, an unfinished last one included."""
+        return len(self._columns[0])
+
+    @property
+    def file(self) -> int:
+        """The descriptor of the newest file."""
+        return self._files[-1]
+
+    @property
+    def indexed_bytes(self) -> int:
+        """Of the newest file."""
+        return self._cutter.position
+
+    @property
+    def size_bytes(self) -> int:
+        return os.fstat(self._files[-1]).st_size
+
+    @property
+    def processes(self) -> list[Process]:
+        """All processes seen so far; the first stands for lines whose process is not known."""
+        return self._scanner.processes.known
+
+    def continue_with(self, file: int) -> None:
+        """The log goes on in another file: it was rotated."""
+        while not self.advance(1.0):
+            pass
+        self._files.append(file)
+        resolver = self._resolver
+        self._start_over()
+        self._resolver = resolver
+
+    def forget(self) -> None:
+        """The file was cut: what was indexed of it can no longer be read. All lines go, older files' too."""
+        for file in self._files[:-1]:
+            os.close(file)
+        del self._files[:-1]
+        for column in self._columns:
+            column.clear()
+        self._blocks.clear()
+        self._times = BlockTimes()
+        self._models.clear()
+        self._start_over()
+
+    def close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files.clear()
+
+    def tail(self, count: int) -> list[str]:
+        """The last lines of the file, before they are indexed: for a first look at a log of any size."""
+        size = self.size_bytes
+        start = max(0, size - BLOCK_BYTES)
+        content = read_at(self._files[-1], start, BLOCK_BYTES)
+        lines = content.removesuffix(b"\n").split(b"\n") if content else []
+        if start > 0 and len(lines) > 1:
+            del lines[0]  # it began earlier
+        return [readable(line) for line in lines[-count:]] if count > 0 else []
+
+    def lines(self, start: int, stop: int) -> list[LogLine]:
+        return self.lines_at(range(max(0, start), min(stop, self.line_count)))
+
+    def lines_at(self, numbers: Iterable[int]) -> list[LogLine]:
+        """The lines of these numbers; empty text where the file no longer holds one."""
+        return [self._line(number) for number in numbers]
+
+    def _line(self, number: int) -> LogLine:
+        code, owner, stage = (column[number] for column in self._columns)
+        return line_of(number, self.bytes_of(number), code, self.processes[owner].name, stage)
+
+    def bytes_of(self, number: int) -> bytes:
+        """The line as it is on disk, without its end; of an overlong one only the start."""
+        block = self._blocks.number_of(number)
+        lines = self._blocks.read(block)
+        at = number - self._blocks.lines_of(block).start
+        return lines[at] if at < len(lines) else b""
+
+    # Choosing
+
+    def filter(self, wanted: Wanted) -> Selection:
+        """The lines that are wanted, among those indexed so far."""
+        found = wanted.mask(Columns(*self._columns), self.processes)
+        if wanted.model is not None:
+            found = and_masks(found, self._of_model(wanted.model))
+        return Selection(and_masks(found, self._in_span(wanted.span)) if wanted.span else found)
+
+    def _in_span(self, span: Span) -> bytes:
+        times = TimeFilter(span)
+        parts = []
+        for number in range(len(self._blocks)):
+            count = len(self._blocks.lines_of(number))
+            verdict = self._times.verdict(number, span)
+            if verdict is None:
+                mask = times.mask(b"\n" + self._blocks.content(number))[:count]
+            else:
+                mask, times.last = bytes((verdict,)) * count, verdict
+            parts.append(mask.ljust(count, bytes((times.last,))))
+        return b"".join(parts)
+
+    def search(self, pattern: re.Pattern[bytes]) -> Search:
+        """A search that goes on with each `advance`, also in lines that come later."""
+        return Search(self._blocks, pattern)
+
+    def next_error(self, line: int) -> int | None:
+        """The first line behind `line` that begins an error record."""
+        errors = self.filter(Wanted(levels=_ERRORS))
+        found = errors.next_from(line + 1)
+        while found is not None and self._goes_on(found, errors):
+            found = errors.next_from(found + 1)
+        return found
+
+    def last_error(self, line: int) -> int | None:
+        """The last line before `line` that begins an error record."""
+        errors = self.filter(Wanted(levels=_ERRORS))
+        found = errors.last_before(line)
+        while found is not None and self._goes_on(found, errors):
+            found = errors.last_before(found)
+        return found
+
+    def _goes_on(self, line: int, same: Selection) -> bool:
+        """Whether `line` is a later line of the record above it: every line of a record repeats its prefix."""
+        if line == 0 or not same.mask[line - 1]:
+            return False
+        if self._columns[0][line] & CONTINUES:
+            return True
+        here, above = (_RECORD_PREFIX.match(without_colours(self.bytes_of(number))) for number in (line, line - 1))
+        return here is not None and above is not None and here[0] == above[0]
+
+    def stage_changes(self) -> list[tuple[int, str]]:
+        """(first line, stage) of each stretch of lines in one stage, in order."""
+        runs = re.finditer(rb"(.)\1*", self._columns[2], re.DOTALL)
+        return [(run.start(), STAGE_NAMES[run[1][0]]) for run in runs if run[1] != b"\0"]
+
+    def models(self) -> list[tuple[int, str]]:
+        """(first line, model) of each stretch of one model's lines; a load's first lines count to the one it tells."""
+        found: list[tuple[int, str]] = []
+        for line, name in self._models:
+            if not found:
+                found.append((0, name))
+            elif name != found[-1][1]:
+                found.append((max(self._first_of_config(line), found[-1][0] + 1), name))
+        return found
+
+    def _first_of_config(self, line: int) -> int:
+        before = self._columns[2][: line + 1]
+        last = before.rfind(_CONFIG)
+        return line if last < 0 else len(before[: last + 1].rstrip(bytes((_CONFIG,))))
+
+    def _of_model(self, model: str) -> bytes:
+        stretches = self.models()
+        ends = [*(start for start, _ in stretches[1:]), self.line_count]
+        masks = (
+            bytes((is_model(name, model),)) * (end - start) for (start, name), end in zip(stretches, ends, strict=False)
+        )
+        return b"".join(masks).ljust(self.line_count, b"\0")
