@@ -37,6 +37,7 @@ COMMANDS = {
     "probe": Entry("tui.commands.probe:probe", "Really load a deployment, stage by stage, and say what happens."),
     "replay": Entry("tui.commands.replay:replay", "Diagnose, fix and verify unattended, by one playbook."),
     "lab": Entry("tui.commands.lab:lab", "Break a tiny real model on purpose, then diagnose, fix and verify it."),
+    "logs": Entry("tui.commands.logs:logs", "Print the wanted lines of a vLLM log, with layer and stage."),
     "playbooks": Entry("tui.commands.playbooks:playbooks", "List, show and check the playbooks."),
     "engine": Entry("tui.commands.engine:engine", "Find, check and install the engine: the Python that has vLLM."),
 }

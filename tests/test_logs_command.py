@@ -1,0 +1,201 @@
+"""`vllm-console logs` as a person and a script meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from vllm_log_samples import LOAD
+
+from tui import failures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PROGRAM = [sys.executable, "-m", "tui.cli", "logs"]
+LINES = LOAD.decode().split("\n")
+
+
+def run(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    options = {"stdin": subprocess.DEVNULL, **options} if "input" not in options else options
+    return subprocess.run([*PROGRAM, *words], capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "vllm.log"
+    path.write_bytes(LOAD + b"\n")
+    return path
+
+
+def test_without_a_filter_the_log_is_printed_as_it_is(path: Path) -> None:
+    ended = run(str(path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == LINES
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["--level", "error", "--layer", "engine"], [10, 11, 12, 13, 14, 15, 16]),
+        (["--level", "WARNING", "--process", "Worker"], [8]),
+        (["--stage", "config", "--stage", "engine_build"], [0, 1, 2]),
+        (["--rank", "1"], [4, 8]),
+        (["--since", "10:11:45", "--until", "03-02 10:11:46", "--grep", r"^\(Eng.*blocks"], [13, 16]),
+        (["--grep", "(?i)health"], [18]),
+        (["--grep", "absent"], []),
+    ],
+)
+def test_filters(path: Path, words: list[str], numbers: list[int]) -> None:
+    ended = run(str(path), *words)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == [LINES[number] for number in numbers]
+
+
+def test_lines_of_one_model(path: Path) -> None:
+    path.write_bytes(LOAD + b"\n" + LOAD.replace(b"m-7b", b"n-8b"))
+    shown = run(str(path), "--model", "n-8b", "--stage", "engine_build").stdout
+    assert "acme/n-8b" in shown
+    assert "acme/m-7b" not in shown
+
+
+def test_json_says_what_is_known_of_each_line(path: Path) -> None:
+    ended = run(str(path), "--json", "--level", "WARNING", "--layer", "model_runner")
+    assert json.loads(ended.stdout) == {
+        "source": str(path),
+        "line": 9,
+        "level": "WARNING",
+        "layer": "model_runner",
+        "process": "Worker_TP1",
+        "stage": "weight_load",
+        "continues": False,
+        "text": LINES[8],
+    }
+
+
+def test_stages(path: Path) -> None:
+    shown = [line.split()[:2] for line in run(str(path), "--stages").stdout.splitlines()]
+    assert shown[:4] == [["config", "1"], ["engine_build", "3"], ["weight_load", "4"], ["memory_planning", "10"]]
+
+
+@pytest.mark.parametrize("words", [[], ["-"]])
+def test_standard_input(words: list[str]) -> None:
+    ended = run(*words, "--grep", "failed", input=LOAD.decode() + "\nthe end failed")
+    assert ended.stdout.splitlines() == [LINES[10], LINES[17], "the end failed"]
+
+
+def test_several_sources_are_named(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.log"
+    other.write_text("hello\n")
+    shown = run(str(path), str(other), "--grep", "hello|GET").stdout
+    assert shown.splitlines() == [f"==> {path} <==", LINES[18], f"==> {other} <==", "hello"]
+
+
+def test_no_secret_and_no_terminal_command_gets_through(path: Path) -> None:
+    path.write_bytes(b"key hf_abcdefgh12345678 \x1b[31mred\x1b[0m \x07 \x9b2J [bold]x[/bold]\0\n\xc2\x9b\n")
+    shown = run(str(path), "--plain").stdout
+    assert shown == "key *** red \\x07 \ufffd2J [bold]x[/bold]\\x00\n\\x9b\n"
+    assert json.loads(run(str(path), "--json").stdout.splitlines()[0])["text"].startswith("key *** red")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["absent.log"], "cannot read absent.log: No such file or directory"),
+        (["."], "no regular file"),
+        (["docker:-x"], "write docker:NAME"),
+        (["x.log", "x.log"], "named twice"),
+        (["-", "--grep", "("], "no regular expression"),
+        (["-", "--since", "noon"], "--since noon: no time"),
+        (["-", "--layer", "engin"], "engin"),
+        (["-", "--rank", "-1"], "--rank"),
+    ],
+)
+def test_wrong_input_is_one_clear_error(words: list[str], said: str) -> None:
+    ended = run(*words)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_program_that_fails_is_an_error_after_what_it_printed(tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho no such container >&2\nexit 1\n")
+    docker.chmod(0o755)
+    ended = run("docker:x", env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert ended.returncode == 2
+    assert ended.stdout == "no such container\n"
+    assert "docker logs x ended with exit code 1" in ended.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(path: Path) -> None:
+    path.write_bytes((LOAD + b"\n") * 3000)
+    with subprocess.Popen([*PROGRAM, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().decode().rstrip() == LINES[0]
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == failures.BROKEN_PIPE
+
+
+class Following:
+    """The command with --follow; what it prints is waited for."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen([*PROGRAM, "--follow", *words], stdout=subprocess.PIPE, text=True)
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait()
+
+
+@pytest.fixture
+def following(path: Path) -> Iterator[Following]:
+    path.write_bytes(b"one\n")
+    following = Following(str(path))
+    with following.process as process:
+        yield following
+        process.kill()
+
+
+def test_follow_prints_what_comes_through_cut_and_rotation(path: Path, following: Following) -> None:
+    assert following.line() == "one"
+    with path.open("ab") as file:
+        file.write(b"tw")
+        file.flush()
+        file.write(b"o\n")
+    assert following.line() == "two"
+    path.write_bytes(b"three\n")
+    assert following.line() == "--- the file was cut and begins anew here ---"
+    assert following.line() == "three"
+    new = path.with_suffix(".new")
+    new.write_bytes(b"four\n")
+    new.rename(path)
+    assert following.line() == "--- the file was rotated; a new one begins here ---"
+    assert following.line() == "four"
+    assert following.stop() == 130
+
+
+def test_follow_streams_a_pipe_line_by_line() -> None:
+    with subprocess.Popen([*PROGRAM, "-f", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in ("one", "two"):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == f"{line}\n"
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0

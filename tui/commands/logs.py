@@ -1,0 +1,106 @@
+"""`vllm-console logs`: the wanted lines of a log, with layer and stage, as text or JSON, now or as they come."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from engine_probe.errors import InputError
+from engine_probe.events import STAGES
+from engine_probe.logs.index_classes import LAYERS, LEVELS
+from engine_probe.logs.index_search import compile_pattern
+from engine_probe.logs.index_time import Span, parse_time
+from engine_probe.logs.index_wanted import Wanted
+from engine_probe.logs.sources import Source, parse_source
+from tui.commands.logs_print import LinePrinter, StagePrinter
+from tui.commands.logs_read import Reader
+from tui.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NAMED_LEVELS = LEVELS[1:]
+
+
+@click.command()
+@click.option("--layer", "layers", multiple=True, type=click.Choice(LAYERS), help="Only this layer; may repeat.")
+@click.option("--stage", "stages", multiple=True, type=click.Choice(STAGES), help="Only this load stage; may repeat.")
+@click.option("--model", metavar="M", help="Only lines of loads of this model: its name, or the name's last part.")
+@click.option("--level", type=click.Choice(_NAMED_LEVELS, case_sensitive=False), help="This level and those above it.")
+@click.option("--process", "processes", multiple=True, metavar="P", help="Processes whose tag begins so: Worker_TP1.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="Only the worker of this rank.")
+@click.option("--since", metavar="T", help="10:11, 10:11:12, 03-02 10:11, 2026-03-02, or an age such as 10m.")
+@click.option("--until", metavar="T", help="The same, for the end; both ends belong to it.")
+@click.option("--grep", metavar="RE", help="Only lines that match this Python regular expression; (?i) ignores case.")
+@click.option("--stages", "only_stages", is_flag=True, help="Only the lines at which a load stage begins.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what is written later, through rotation, until Ctrl-C.")
+@click.option("--plain", is_flag=True, help="Print also on a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line.")
+@click.argument("words", nargs=-1, metavar="[SOURCE]…")
+def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
+    layers: tuple[str, ...],
+    stages: tuple[str, ...],
+    model: str | None,
+    level: str | None,
+    processes: tuple[str, ...],
+    rank: int | None,
+    since: str | None,
+    until: str | None,
+    grep: str | None,
+    only_stages: bool,
+    follow: bool,
+    plain: bool,  # noqa: ARG001 -- the viewer is the other way
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Print the lines of a vLLM log that are wanted.
+
+    \b
+    vllm-console logs vllm.log --level WARNING --layer engine
+    kubectl logs vllm-0 | vllm-console logs - --stage weight_load
+    vllm-console logs docker:vllm --follow --json
+
+    SOURCE is a file, - (standard input, also without any SOURCE), docker:NAME, unit:NAME (systemd) or
+    pod:[NAMESPACE/]NAME. Bare lines count to the record above them. Secrets are masked.
+    """
+    wanted = Wanted(
+        levels=None if level is None else frozenset(_NAMED_LEVELS[_NAMED_LEVELS.index(level.upper()) :]),
+        layers=frozenset(layers) or None,
+        stages=frozenset(stages) or None,
+        processes=frozenset(processes) or None,
+        rank=rank,
+        model=model,
+        span=_span(since, until),
+    )
+    sources = _sources(words)
+    output = Output(as_json)
+    is_one = len(sources) == 1
+    printer = StagePrinter(output, is_one) if only_stages else LinePrinter(output, is_one)
+    return Reader(sources, wanted, _pattern(grep), printer, follow=follow).run()
+
+
+def _sources(words: Sequence[str]) -> list[Source]:
+    if not words and sys.stdin.isatty():
+        raise InputError("no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, or pipe a log in")
+    sources = [parse_source(word) for word in words or ("-",)]
+    if len(set(sources)) < len(sources):
+        raise InputError("a log is named twice")
+    return sources
+
+
+def _span(since: str | None, until: str | None) -> Span:
+    return Span(
+        None if since is None else parse_time(since, "--since"), None if until is None else parse_time(until, "--until")
+    )
+
+
+def _pattern(text: str | None) -> re.Pattern[bytes] | None:
+    if text is None:
+        return None
+    try:
+        return compile_pattern(text)
+    except re.error as error:
+        raise InputError(f"--grep {text}: no regular expression: {error}") from error

@@ -1,0 +1,87 @@
+"""How `logs` prints: lines or stages, as text or as one JSON object a line."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from tui.output import printable
+
+if TYPE_CHECKING:
+    from engine_probe.logs.follow import Break
+    from engine_probe.logs.index_stream import LogLine
+    from engine_probe.logs.sources import Source
+    from tui.output import Output
+
+
+class Printer(Protocol):
+    """Takes what a source gives."""
+
+    def lines(self, source: Source, lines: list[LogLine]) -> None: ...
+
+    def broken(self, source: Source, happened: Break) -> None: ...
+
+
+class _Sectioned:
+    """Names the source above its lines where there are several, as `tail` does."""
+
+    def __init__(self, output: Output, is_one: bool) -> None:
+        self._output = output
+        self._is_one = is_one
+        self._last: Source | None = None
+
+    def _head(self, source: Source) -> None:
+        if not self._is_one and source != self._last:
+            self._output.text(f"==> {source.label} <==", "bold")
+        self._last = source
+
+    def broken(self, source: Source, happened: Break) -> None:
+        """Mark where the log does not simply go on."""
+        self._head(source)
+        self._output.text(f"--- {happened.words} ---", "bold")
+        self._output.result({"source": source.label, "break": happened.kind, "text": happened.words})
+
+
+class LinePrinter(_Sectioned):
+    """Each line as it stands in the log; a block at a time, because a log may have millions."""
+
+    def lines(self, source: Source, lines: list[LogLine]) -> None:
+        if not lines:
+            return
+        if self._output.as_json:
+            for line in lines:
+                self._output.result(as_object(source, line))
+            return
+        self._head(source)
+        sys.stdout.write("".join(f"{printable(line.text)}\n" for line in lines))
+        sys.stdout.flush()
+
+
+class StagePrinter(_Sectioned):
+    """Only lines at which another stage begins than that of the wanted line before, behind the stage's name."""
+
+    def __init__(self, output: Output, is_one: bool) -> None:
+        super().__init__(output, is_one)
+        self._stages: dict[Source, str | None] = {}
+
+    def lines(self, source: Source, lines: list[LogLine]) -> None:
+        for line in lines:
+            if line.stage is not None and line.stage != self._stages.get(source):
+                self._head(source)
+                self._output.text(f"{line.stage:16}  {line.number + 1:>9}  {line.text}")
+                self._output.result(as_object(source, line))
+            self._stages[source] = line.stage
+
+
+def as_object(source: Source, line: LogLine) -> dict[str, object]:
+    """A line as JSON; `line` counts from 1. null: the log does not say."""
+    return {
+        "source": source.label,
+        "line": line.number + 1,
+        "level": line.level,
+        "layer": line.layer,
+        "process": line.process,
+        "stage": line.stage,
+        "continues": line.continues,
+        "text": line.text,
+    }
