@@ -5,7 +5,6 @@ Commands are imported when called, so that `--help` is quick and no headless com
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import signal
 import sys
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tui import failures
+from tui.clear_click import ClearGroup
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called; a wrong name is answered with the nearest."""
+class LazyGroup(ClearGroup):
+    """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -59,22 +59,8 @@ class LazyGroup(click.Group):
             raise TypeError(f"{entry.target} is no command")
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(_unknown_command(args[0]), ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
-
-
-def _unknown_command(word: str) -> str:
-    near = difflib.get_close_matches(word, COMMANDS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(COMMANDS)}."
-    return f"no command {word!r}.{hint}"
+    def help_of(self, ctx: click.Context, name: str) -> str:  # noqa: ARG002
+        return COMMANDS[name].help
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tui.clear_click import ENGINE_HELP, ClearGroup, Seconds
 from tui.output import Output
 
 if TYPE_CHECKING:
@@ -19,12 +20,12 @@ engine_option = click.option(
     "--engine",
     "named",
     metavar="ENGINE",
-    help="A Python, a venv, a `vllm` script, container:NAME, image:IMAGE, pod:NAME or ssh:HOST.",
+    help=ENGINE_HELP,
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
-@click.group()
+@click.group(cls=ClearGroup)
 def engine() -> None:
     """Find, check and install the engine: the Python that has vLLM."""
 
@@ -50,7 +51,7 @@ def list_engines(named: str | None, as_json: bool) -> int:
 @engine.command()
 @engine_option
 @click.option(
-    "--timeout", "timeout_s", default=300.0, show_default=True, type=click.FloatRange(min=1.0), help="Seconds."
+    "--timeout", "timeout_s", default=300, show_default=True, type=Seconds(1), help="How long the import may take."
 )
 @json_option
 def check(named: str | None, timeout_s: float, as_json: bool) -> int:

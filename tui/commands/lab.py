@@ -18,6 +18,7 @@ from engine_probe.strict_yaml import InputError
 from playbooks.context import Context, read_context
 from playbooks.lab.faults import Fault, build_fault, fault_named, faults
 from playbooks.replay import Unattended
+from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
 from tui.commands.replay_run import engine_for, run_session
 from tui.commands.replay_text import SessionPrinter, exit_code
@@ -44,7 +45,7 @@ class Wish:
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--json", "as_json", is_flag=True, help="One object a fault.")
 @click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
-@click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
+@click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--keep", is_flag=True, help="Keep the folder with the model and the mended deployment.")
 def lab(
     names: tuple[str, ...], run_all: bool, cold: bool, as_json: bool, yes: bool, engine_name: str | None, keep: bool

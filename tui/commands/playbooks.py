@@ -11,10 +11,11 @@ from engine_probe.strict_yaml import InputError
 from playbooks.facts import register
 from playbooks.load import Loaded, check_file, find, library_files, load_files, load_library, own_folder
 from playbooks.template import FAMILIES, new_playbook, split_name
+from tui.clear_click import ClearGroup
 from tui.output import Output
 
 
-@click.group()
+@click.group(cls=ClearGroup)
 def playbooks() -> None:
     """List, show and check the playbooks: one file a root cause."""
 

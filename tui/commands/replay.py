@@ -20,6 +20,7 @@ from playbooks.proposal import Proposal
 from playbooks.replay import Unattended
 from playbooks.report import one_fix_lines
 from playbooks.way_back import will_change
+from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
 from tui.commands.replay_run import engine_for, run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
@@ -38,12 +39,12 @@ DRY_RUN = "dry run: nothing changed"
 @click.argument("playbook")
 @click.option("--deployment", "file", metavar="FILE", required=True, help="The deployment file to mend.")
 @click.option("--fix", metavar="ID", help="Try this fix only; else those of the playbook, best first.")
-@click.option("--dry-run", is_flag=True, help="Stop before applying: show the difference.")
+@click.option("--dry-run", is_flag=True, help="Load, diagnose, show the difference, change nothing.")
 @click.option(
     "--yes", is_flag=True, help="Apply without asking, and load even where another process holds a target GPU."
 )
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
-@click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
+@click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--json", "as_json", is_flag=True, help="One event a line, and last a `result`.")
 def replay(
     playbook: str,
@@ -57,9 +58,11 @@ def replay(
 ) -> int:
     """Load FILE for real, find the cause, apply the fixes of PLAYBOOK one by one, and verify by load and requests.
 
-    \b
-    A fix that does not hold is taken back before the next is tried. Exit codes: 0 verified or nothing wrong,
-    1 not verified, 2 wrong input, 3 a failure that no playbook explains, 4 the engine cannot be run.
+    A fix that does not hold is taken back before the next is tried. The one that holds stays in FILE, and FILE as
+    it was stays beside it as FILE.r1.
+
+    Exit codes: 0 verified or nothing wrong, 1 not verified (a dry run too), 2 wrong input, 3 a failure that no
+    playbook explains, 4 the engine cannot be run.
     """
     context = read_context()
     chosen = find(context.library, playbook)
