@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_ALLOWED_SHOWN = 12
+_SHORTEST_BEGINNING = 4
+_ALIKE_BEGINNING = 0.8
+"""A word that was not typed to its end is held against the beginnings only, and more strictly."""
 
 
 class InputError(Exception):
@@ -59,12 +62,19 @@ class InputError(Exception):
 
 
 def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
-    """The allowed word that looks most like `word`, None when none is near."""
+    """The allowed word that looks most like `word`, or else begins most like it; None when none is near."""
     by_folded: dict[str, str] = {}
     for candidate in allowed:
         by_folded.setdefault(_folded(candidate), candidate)
-    found = difflib.get_close_matches(_folded(word[:200]), list(by_folded), n=1, cutoff=0.6)
-    return by_folded[found[0]] if found else None
+    asked = _folded(word[:200])
+    found = difflib.get_close_matches(asked, list(by_folded), n=1, cutoff=0.6)
+    if found:
+        return by_folded[found[0]]
+    if len(asked) < _SHORTEST_BEGINNING:
+        return None
+    beginnings = {full[: len(asked)]: full for full in sorted(by_folded, key=len, reverse=True)}
+    begun = difflib.get_close_matches(asked, list(beginnings), n=1, cutoff=_ALIKE_BEGINNING)
+    return by_folded[beginnings[begun[0]]] if begun else None
 
 
 def _folded(word: str) -> str:

@@ -116,7 +116,9 @@ def compose(text: str, name: str) -> Node | None:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    problem = str(error.problem or "").replace("\t", "tab").replace("'tab'", "a tab").replace("'\\t'", "a tab")
+    problem = str(error.problem or "")
+    if "character '\t'" in problem or r"character '\t'" in problem:
+        return "a tab stands where blanks must; YAML is indented with blanks only"
     return mask(f"{error.context}: {problem}" if error.context else problem)
 
 

@@ -107,6 +107,18 @@ def test_a_deployment_with_a_misspelt_key(tmp_path: Path, line: str, wrong: str,
         assert_clear(done, 2, f"{path}:{len(content)}", wrong, f'did you mean "{nearest}"')
 
 
+def test_a_deployment_that_is_not_there_is_answered_alike(tmp_path: Path) -> None:
+    path = str(tmp_path / "nope.yaml")
+    said = {run(*words).stderr for words in (["probe", path], ["wizard", "--deployment", path])}
+    said |= {run("replay", "kv-cache-too-small-for-max-model-len", "--deployment", path).stderr}
+    assert said == {f"Error: {path}: cannot be read: No such file or directory\n"}
+
+
+def test_the_beginning_of_a_playbook_s_name_is_enough_for_a_hint(tmp_path: Path) -> None:
+    done = run("replay", "kv-cach", "--deployment", str(tmp_path / "nope.yaml"))
+    assert_clear(done, 2, "no playbook 'kv-cach'", 'did you mean "kv-cache-too-small-for-max-model-len"?')
+
+
 @pytest.mark.engine
 def test_a_port_that_is_taken_and_must_be_kept(engine: Engine, tmp_path: Path) -> None:
     model = write_tiny_llama(tmp_path / "tiny")

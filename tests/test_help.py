@@ -49,7 +49,7 @@ def test_help_has_no_jargon(words: tuple[str, ...]) -> None:
     assert not re.search(r"\b(TEXT|INTEGER|FLOAT|RANGE|PATH|BOOLEAN)\b", help_of(words))
 
 
-@pytest.mark.parametrize("name", ["replay", "lab"])
+@pytest.mark.parametrize("name", ["wizard", "replay", "lab"])
 def test_every_form_of_an_engine_is_named(name: str) -> None:
     assert " ".join(ENGINE_HELP.split()) in " ".join(help_of((name,)).split())
     assert "image:IMAGE" in ENGINE_HELP

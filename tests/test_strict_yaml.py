@@ -69,7 +69,7 @@ def test_every_unknown_key_is_reported() -> None:
         ("just words\n", 1, "expected a mapping, got text"),
         ("title: x\ntitle: y\n", 2, 'the key "title" is here twice, first in line 1'),
         ("title: [x\n", 2, "not valid YAML"),
-        ("title: x\nparts:\n\t- name: a\n", 3, "a tab"),
+        ("title: x\nparts:\n\t- name: a\n", 3, "not valid YAML: a tab stands where blanks must;"),
         ("title: !!python/object:os.system x\n", 1, "the tag tag:yaml.org,2002:python/object:os.system is not allowed"),
         ("title: !secret x\n", 1, "the tag !secret is not allowed"),
         ("title: !!binary aGk=\n", 1, "is not allowed"),
@@ -171,3 +171,12 @@ def test_nearest_word_folds_case_and_underscores() -> None:
     assert nearest_word("MAX_MODEL_LEN", allowed) == "max-model-len"
     assert nearest_word("max-modle-len", allowed) == "max-model-len"
     assert nearest_word("banana", allowed) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [("kv-cach", "kv-cache-too-small-for-max-model-len"), ("kv-cahce", "kv-cache-too-small-for-max-model-len"),
+     ("KV_CACHE", "kv-cache-too-small-for-max-model-len"), ("port-take", "port-taken"), ("kv", None), ("moon", None)],
+)  # fmt: skip
+def test_a_word_that_was_not_typed_to_its_end_has_a_nearest(word: str, wanted: str | None) -> None:
+    assert nearest_word(word, ("kv-cache-too-small-for-max-model-len", "port-taken", "model")) == wanted
