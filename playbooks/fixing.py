@@ -147,14 +147,14 @@ def wanted(option: FixOption) -> str:
 
 
 def shown_value(option: FixOption, value: str) -> str:
-    """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408 tokens`."""
+    """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408`."""
     unit = _unit(option.key)
     number = number_or_text(value)
     if isinstance(number, (str, bool)):
         return value
     if unit == "bytes":
         return f"{wording.quantity(number, unit)} ({number:,} bytes)"
-    return wording.quantity(number, unit) + (f" {unit}" if unit not in ("", "GiB", "s") else "")
+    return wording.quantity(number, unit)
 
 
 def _number(kind: str, word: str, wrong: InputError) -> Value:

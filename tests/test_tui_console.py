@@ -185,7 +185,7 @@ async def test_edited_value_is_shown_in_the_difference_and_sent():
         app.screen.query_one(Input).value = "1024"
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is screen)
-        assert "+      max-model-len: 1024" in body_of(app)
+        assert "+  args.max-model-len: 1024" in body_of(app)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("y")
@@ -212,21 +212,25 @@ async def test_undo_goes_back():
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await wizard_at(pilot, waiting)
         await pilot.press("u")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        assert "It was verified" in app.screen.query_one("#about", Words).shown.plain
+        assert decide.Undo() not in run.decided
+        await pilot.press("enter")
         await until(pilot, lambda: screen.session.applied_fix is None)
         assert run.decided[-1] == decide.Undo()
 
 
-async def test_arrows_look_back_and_escape_returns():
+async def test_arrows_and_escape_go_back_a_step():
     app = ConsoleApp(backend(replaying(samples.VERIFYING)), start="wizard")
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await wizard_at(pilot, samples.VERIFYING)
-        await pilot.press("left", "left", "left", "left")
+        await pilot.press("left", "left", "escape", "left")
         assert screen.shown is Step.SYMPTOM
         assert "tiny does not start" in body_of(app)
+        await pilot.press("right", "right", "right", "right")
+        assert screen.shown is Step.VERIFY
         await pilot.press("escape")
-        assert screen.shown is Step.VERIFY
-        await pilot.press("right")
-        assert screen.shown is Step.VERIFY
+        assert screen.shown is Step.FIX
 
 
 async def test_click_marks_a_claim_and_a_click_on_the_header_looks_at_a_step():
@@ -315,12 +319,14 @@ async def test_quit_while_a_load_runs_asks_and_awaits_the_end():
     assert run.finished
 
 
-async def test_quit_ends_a_case_that_waits_without_a_question():
+async def test_quit_asks_and_ends_a_case_that_waits():
     run = FakeRun([(samples.FAILED, None)])
     app = ConsoleApp(backend(run), start="wizard")
     async with app.run_test(size=(80, 24)) as pilot:
         await wizard_at(pilot, samples.FAILED)
         await pilot.press("q")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("enter")
         await until(pilot, lambda: run.finished)
         await until(pilot, lambda: app.return_code is not None)
     assert app.return_value == 1

@@ -326,6 +326,7 @@ class FakeRun:
     finished: bool = False
 
     holders: tuple[str, ...] = ()
+    temporary: bool = False
 
     @property
     def session(self) -> Session:

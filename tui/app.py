@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import work
 from textual.app import App
+from textual.events import Event, InputEvent
 from textual.message import Message
 
+from engine_probe.errors import InputError
 from tui.exports import keep_text
 from tui.running import Backend, CannotOpenError, CaseRun, EngineView
 from tui.screens.base import ConsoleScreen
+from tui.screens.dialogs import Confirm
 from tui.screens.help import HelpScreen
+from tui.screens.leaving import farewell
 from tui.screens.palette import ActionProvider
 from tui.screens.start import StartScreen
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import Glyphs, choose
 from tui.themes.palette import DARK, LIGHT
+from tui.widgets.words import part
 
 if TYPE_CHECKING:
     from playbooks.session import Session
@@ -72,6 +80,10 @@ class ConsoleApp(App[int]):
         self._view: HostView | None = None
         self._engine: EngineView | None = None
         self.last_session: Session | None = None
+        self.last_is_temporary = False
+        self.closing = False
+        """What a person presses now comes too late."""
+        self._signal: int | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Names of our own variables, so that they exist before a theme is chosen."""
@@ -128,6 +140,7 @@ class ConsoleApp(App[int]):
         self._show_case(run)
 
     def _show_case(self, run: CaseRun) -> None:
+        self.last_is_temporary = run.temporary
         self.push_screen(WizardScreen(run))
         self.call_after_refresh(self._tell_screens)
 
@@ -162,20 +175,76 @@ class ConsoleApp(App[int]):
         self.notify(f"{words}{path}", markup=False)
 
     def do_quit(self) -> None:
-        wizard = next((screen for screen in self.screen_stack if isinstance(screen, WizardScreen)), None)
+        wizard = self._wizard()
         if wizard is None:
             self.leave()
         else:
             wizard.leave(self.leave)
+
+    def _wizard(self) -> WizardScreen | None:
+        return next((screen for screen in self.screen_stack if isinstance(screen, WizardScreen)), None)
+
+    def action_help_quit(self) -> None:
+        """Ctrl-C asks what `q` asks, on the first screen too: it may have slipped. In a dialog, the dialog answers."""
+        if self._wizard() is None:
+            about = part("No case is open and nothing runs.")
+            ask = Confirm(self.glyphs, "Leave the console?", about, "leave", "stay", leaves=True)
+            self.push_screen(ask, lambda yes: self.leave() if yes else None)
+        else:
+            self.do_quit()
+
+    async def on_event(self, event: Event) -> None:
+        """Keys and clicks that come after the decision to leave are dropped: there is nothing left to act on."""
+        if self.closing and isinstance(event, InputEvent):
+            return
+        await super().on_event(event)
+
+    def begin_closing(self) -> None:
+        self.closing = True
+
+    def end_by_signal(self, number: int) -> None:
+        """The first ends the case cleanly, a second leaves at once; either way the terminal is restored."""
+        again, self._signal = self._signal is not None, number
+        wizard = self._wizard()
+        if wizard is None or again:
+            self.leave()
+        else:
+            wizard.end(self.leave)
 
     async def action_quit(self) -> None:
         """Textual's own quit keys take the same way out."""
         self.do_quit()
 
     def leave(self) -> None:
-        session = self.last_session
-        code = 0 if session is None else EXIT_CODES.get(session.verdict or "", 1 if session.symptom else 0)
-        self.exit(code)
+        self.closing = True
+        self.exit(128 + self._signal if self._signal is not None else exit_code(self.last_session))
+
+    def _fatal_error(self) -> None:
+        """A bug: the screen is restored, and `run_console` hands the error to whoever writes it to a file."""
+        self._close_messages_no_wait()
+
+    @property
+    def bug(self) -> Exception | None:
+        """What ended the console although nobody wanted it."""
+        return self._exception
+
+
+def exit_code(session: Session | None) -> int:
+    """0 while no failure was found, also when the case was left early."""
+    if session is None or (session.symptom is None and session.verdict in (None, "stopped")):
+        return 0
+    return EXIT_CODES.get(session.verdict or "", 1)
+
+
+def _demand_terminal() -> None:
+    """Raises InputError where the console cannot be drawn."""
+    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
+        why = "stdin and stdout are not both one"
+    elif os.environ.get("TERM", "") in ("", "dumb"):
+        why = "TERM is not set" if not os.environ.get("TERM") else "TERM=dumb cannot move the cursor"
+    else:
+        return
+    raise InputError(f"the console needs a terminal, and {why}; `vllm-console replay` works without one")
 
 
 def run_console(
@@ -192,5 +261,19 @@ def run_console(
 
     if deployment is not None:
         read_deployment(deployment)
+    _demand_terminal()
     app = ConsoleApp(real_backend(engine, cold=cold), deployment=deployment, start=start, glyphs=choose(ascii_only))
-    return app.run() or 0
+    code = asyncio.run(_run(app))
+    if app.bug is not None:
+        raise app.bug
+    if app.last_session is not None:
+        sys.stdout.write("\n".join(farewell(app.last_session, temporary=app.last_is_temporary)) + "\n")
+    return code
+
+
+async def _run(app: ConsoleApp) -> int:
+    """Signals are handled between two events, never inside one: the console leaves by its own way out."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, app.end_by_signal, number)
+    return await app.run_async() or 0

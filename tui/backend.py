@@ -53,6 +53,10 @@ class EngineCase:
         return new_session("", self.deployment, self.grade, self.grade)
 
     @property
+    def temporary(self) -> bool:
+        return self.folder is not None
+
+    @property
     def _own_folder(self) -> Path | None:
         return Path(self.folder.name) if self.folder is not None else None
 

@@ -38,6 +38,11 @@ class CaseRun(Protocol):
         """Other people's processes on the GPUs of the first load, in words: with one, a person has to say yes."""
         ...
 
+    @property
+    def temporary(self) -> bool:
+        """Whether the deployment's files are made for this case and go with it."""
+        ...
+
     async def drive(
         self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
     ) -> Session:

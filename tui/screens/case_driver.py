@@ -51,10 +51,10 @@ class CaseDriver:
         finally:
             self._ended.set()
 
-    async def has_ended(self) -> None:
-        """Wait until what the case started is gone."""
-        if self._has_begun:
-            await self._ended.wait()
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the case runs or ran."""
+        return self._has_begun
 
     def go_on_leaving(self, session: Session) -> None:
         """Stop what runs, then finish: each as soon as the case allows it."""

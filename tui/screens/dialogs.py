@@ -39,10 +39,15 @@ class Confirm(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,y", "answer(True)", "yes"),
         Binding("escape,n,q", "answer(False)", "no"),
+        Binding("ctrl+c", "interrupt", "no, or yes to leaving"),
     ]
 
-    def __init__(self, glyphs: Glyphs, question: str, about: Content, yes: str, no: str = "no") -> None:
+    def __init__(
+        self, glyphs: Glyphs, question: str, about: Content, yes: str, no: str = "no", *, leaves: bool = False
+    ) -> None:
+        """`leaves`: yes is the way out, so a second ctrl+c says it too."""
         super().__init__()
+        self.leaves = leaves
         self._glyphs, self._question, self._about, self._yes, self._no = glyphs, question, about, yes, no
 
     def compose(self) -> ComposeResult:
@@ -64,6 +69,10 @@ class Confirm(ModalScreen[bool]):
         if does:
             self.action_answer(does == "yes")
 
+    def action_interrupt(self) -> None:
+        """A second ctrl+c leaves; any other question it answers with no."""
+        self.dismiss(self.leaves)
+
     def action_answer(self, yes: bool) -> None:
         self.dismiss(yes)
 
@@ -72,7 +81,10 @@ class AskText(ModalScreen[str | None]):
     """One line of text; `trouble_with` says in words what is wrong with it, or None."""
 
     CSS_PATH = "dialogs.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "cancel")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "cancel"),
+        Binding("ctrl+c", "leave", "cancel", priority=True),
+    ]
 
     def __init__(
         self,

@@ -14,8 +14,7 @@ from playbooks.session import Session, Step
 from tui import actions
 from tui.actions import Moment
 from tui.screens.wizard_actions import WizardActions
-from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample
-from tui.widgets.fixes import find_fix
+from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample, with_values
 from tui.widgets.hypotheses import find_hypothesis
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.log_pane import REFRESH_SECONDS, LogPane
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from engine_probe.events import Event
     from tui.running import CaseRun, EngineView
-    from tui.widgets.choice_list import ChoiceList
 
 SMALLEST = (60, 16)
 _WIDE_FROM, _TALL_FROM, _LOW_UNDER = 110, 28, 21
@@ -68,7 +66,7 @@ class WizardScreen(WizardActions):
         yield StepHeader(glyphs, id="steps")
         yield Words(glyphs, id="now")
         yield StageStrip(glyphs, clock, id="stages")
-        yield StepPane(glyphs, id="step")
+        yield StepPane(glyphs, self.mark, id="step")
         with Container(id="lower"):
             yield LogPane(glyphs, id="log")
             yield MemoryPane(glyphs, id="memory")
@@ -100,6 +98,7 @@ class WizardScreen(WizardActions):
         if message.error is not None:
             session = replace(session, verdict="stopped", running=None, notes=(*session.notes, message.error))
         self._set_session(session)
+        self.is_over.set()
 
     def _take(self) -> None:
         self._take_is_due = False
@@ -154,9 +153,8 @@ class WizardScreen(WizardActions):
     def draw(self) -> None:
         with self.app.batch_update():
             pane = self.query_one(StepPane)
-            pane.set_body(
-                body_of(self.session, self.shown, self.marked, self.values, pane.text_width, self.console.glyphs)
-            )
+            session = with_values(self.session, self.values)
+            pane.set_body(body_of(session, self.shown, self.marked, pane.text_width, self.console.glyphs))
             self.query_one(StepHeader).set_steps(self.session.step, self.shown, self.session.case)
             self.query_one(StageStrip).set_stages(self.session.stages)
             self.query_one("#now", Words).show(self._now())
@@ -188,7 +186,7 @@ class WizardScreen(WizardActions):
             session=self.session,
             shown=self.shown,
             hypothesis=found[1] if found else None,
-            fix=find_fix(self.session, self.marked.get(Step.FIX)),
+            fix=self.marked_fix(),
             over=self.over,
             log_paused=bool(log) and not log.first().following,
             big=self.big,
@@ -197,8 +195,8 @@ class WizardScreen(WizardActions):
 
     # What widgets say
 
-    def on_choice_list_marked(self, message: ChoiceList.Marked) -> None:
-        self.marked[self.shown] = message.choice
+    def mark(self, choice: str) -> None:
+        self.marked[self.shown] = choice
         self.draw()
 
     async def on_choice_list_taken(self) -> None:

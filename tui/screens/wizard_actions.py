@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from engine_probe.errors import InputError
 from playbooks import decisions as decide
+from playbooks.fixing import checked_value, shown_value, wanted
 from playbooks.session import Step
+from playbooks.way_back import will_change
 from tui.screens.base import ConsoleScreen
 from tui.screens.case_driver import CaseDriver
 from tui.screens.dialogs import AskText, Confirm
+from tui.screens.leaving import leave_lines
 from tui.screens.report import ReportScreen
+from tui.screens.wizard_text import with_values
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.fixes import find_fix, fix_detail
 from tui.widgets.hypotheses import find_hypothesis
 from tui.widgets.log_pane import LogPane
 from tui.widgets.step_header import STEPS
 from tui.widgets.step_pane import StepPane
-from tui.widgets.words import lines, part
+from tui.widgets.words import lines, part, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from playbooks.session import Session
+    from textual.content import Content
+
+    from playbooks.session import FixOption, Session
     from tui.running import CaseRun
 
 
@@ -39,6 +47,7 @@ class WizardActions(ConsoleScreen):
         self.session: Session = run.session
         self.shown = run.session.step
         self.over = False
+        self.is_over = asyncio.Event()
         self.marked: dict[Step, str | None] = {}
         self.values: dict[str, str] = {}
         self.big: Literal["log", "memory"] | None = None
@@ -82,12 +91,14 @@ class WizardActions(ConsoleScreen):
             self.driver.decide(decide.RunExperiment(found[0].id, found[1].id))
 
     def do_apply_fix(self) -> None:
-        fix = find_fix(self.session, self.marked.get(Step.FIX))
+        fix = self.marked_fix()
         if fix is None:
             return
-        value = self.values.get(fix.id)
-        width = max(min(90, self.size.width * 94 // 100 - 6), 24)
-        about = lines([part(fix.title, "$accent"), part(""), *fix_detail(fix, value, width)])
+        value = fix.new_value if fix.proposed is not None else None
+        width = self._dialog_width()
+        files = [] if self.driver.run.temporary else will_change(self.session.deployment)
+        kept = [row for words in files for row in wrapped(words, width, 0, "$quiet")]
+        about = lines([part(fix.title, "$accent"), part(""), *fix_detail(fix, width), part(""), *kept])
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -98,7 +109,7 @@ class WizardActions(ConsoleScreen):
         )
 
     def do_edit_value(self) -> None:
-        fix = find_fix(self.session, self.marked.get(Step.FIX))
+        fix = self.marked_fix()
         if fix is None:
             return
 
@@ -107,14 +118,39 @@ class WizardActions(ConsoleScreen):
                 self.values[fix.id] = text
                 self.draw()
 
-        old = "not set" if fix.old_value is None else fix.old_value
-        hint = f"now {old}, proposed {fix.new_value}"
+        old = "not set" if fix.old_value is None else shown_value(fix, fix.old_value)
+        proposed = shown_value(fix, fix.proposed or fix.new_value)
+        hint = f"now {old}, proposed {proposed}\nWanted: {wanted(fix)}"
         question = f"{fix.key} of {fix.launch or 'the deployment'}"
-        ask = AskText(self.console.glyphs, question, hint, self.values.get(fix.id, fix.new_value), _needs_text)
+        ask = AskText(self.console.glyphs, question, hint, fix.new_value, lambda text: _trouble_with(fix, text))
         self.app.push_screen(ask, answered)
 
+    def marked_fix(self) -> FixOption | None:
+        """The fix that the mark stands on, with the value that a person chose for it."""
+        return find_fix(with_values(self.session, self.values), self.marked.get(Step.FIX))
+
+    def _dialog_width(self) -> int:
+        return max(min(90, self.size.width * 94 // 100 - 6), 24)
+
     def do_undo(self) -> None:
-        self.driver.decide(decide.Undo())
+        fix = next((one for one in self.session.fixes if one.id == self.session.applied_fix), None)
+        if fix is None:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.driver.decide(decide.Undo())
+
+        path = self.session.deployment.path
+        where = "The deployment" if path is None or self.driver.run.temporary else str(path)
+        words = [f"{where} goes back to what it was before this fix."]
+        words += ["It was verified: the model loads with it."] if fix.outcome == "verified" else []
+        words += [f"{', '.join(self.session.progress.open)} is ended."] if self.session.progress.open else []
+        about = lines([part(fix.title, "$accent"), part(""), *self._folded(words)])
+        self.app.push_screen(Confirm(self.console.glyphs, "Undo this fix?", about, "undo the fix", "keep it"), answered)
+
+    def _folded(self, texts: list[str]) -> list[Content]:
+        return [row for text in texts for row in wrapped(text, self._dialog_width())]
 
     def do_keep(self) -> None:
         self.driver.decide(decide.Finish())
@@ -187,35 +223,46 @@ class WizardActions(ConsoleScreen):
     def do_back(self) -> None:
         if self.big:
             self._set_big(None)
-        elif self.shown is not self.session.step:
-            self.action_look_at(self.session.step.value)
+        elif self.shown is not Step.SYMPTOM:
+            self._look(-1)
         else:
             self.leave(self.app.pop_screen)
 
     def leave(self, then: Callable[[], object]) -> None:
-        """Ends the case, then does `then`; asks first while something runs."""
-        if self.over or (self.session.running is None and not self.session.progress.open):
-            self._end(then)
+        """Ends the case, then does `then`; asks first, unless the case is over."""
+        if self.over or self.session.progress.phase == "not begun":
+            self.end(then)
             return
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self._end(then)
+                self.end(then)
 
-        what = self.session.running or "a model is up"
-        about = part(f"Now: {what}. Its processes and memory are cleaned up before the console leaves.")
-        self.app.push_screen(Confirm(self.console.glyphs, "End what runs now?", about, "end it", "go on"), answered)
+        about = lines(self._folded(leave_lines(self.session, temporary=self.driver.run.temporary)))
+        ask = Confirm(self.console.glyphs, "Leave this case?", about, "leave", "stay", leaves=True)
+        self.app.push_screen(ask, answered)
 
-    def _end(self, then: Callable[[], object]) -> None:
+    def end(self, then: Callable[[], object]) -> None:
+        """Without a question: ends the case, then does `then`."""
+
         async def end() -> None:
+            self.console.begin_closing()
             self.driver.is_leaving = True
             self.draw()
             self.driver.go_on_leaving(self.session)
-            await self.driver.has_ended()
+            if self.driver.has_begun:
+                await self.is_over.wait()
+            self.console.closing = False
             then()
 
         self.run_worker(end(), name="end", exclusive=True, group="end")
 
 
-def _needs_text(text: str) -> str | None:
-    return None if text else "A value is needed; esc leaves it as it was."
+def _trouble_with(fix: FixOption, text: str) -> str | None:
+    if not text:
+        return "A value is needed; esc leaves it as it was."
+    try:
+        checked_value(fix, text)
+    except InputError as error:
+        return str(error)
+    return None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from playbooks.fixing import with_value
 from playbooks.session import Session, Step
 from tui.widgets.checks import checks_body, result_words
 from tui.widgets.fixes import find_fix, first_fix, fixes_body
@@ -43,7 +45,6 @@ def body_of(
     session: Session,
     shown: Step,
     marked: Mapping[Step, str | None],
-    values: Mapping[str, str],
     width: int,
     glyphs: Glyphs,
 ) -> Body:
@@ -53,9 +54,19 @@ def body_of(
     if shown is Step.HYPOTHESES:
         return hypotheses_body(session, marked.get(shown), width, glyphs)
     if shown is Step.FIX:
-        chosen = marked.get(shown)
-        return fixes_body(session, chosen, values.get(chosen or ""), width, glyphs)
+        return fixes_body(session, marked.get(shown), width, glyphs)
     return checks_body(session, width, glyphs)
+
+
+def with_values(session: Session, values: Mapping[str, str]) -> Session:
+    """The session whose fixes have the values that a person chose: list, difference and question say the same."""
+    if session.applied_fix is not None or not values:
+        return session
+    fixes = (
+        with_value(fix, session, values[fix.id]) if fix.id in values and fix.unavailable is None else fix
+        for fix in session.fixes
+    )
+    return replace(session, fixes=tuple(fixes))
 
 
 def first_choices(session: Session, marked: Mapping[Step, str | None]) -> dict[Step, str | None]:

@@ -14,6 +14,8 @@ from textual.message import Message
 from tui.widgets.words import Words, part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.events import Click
 
     from tui.themes.glyphs import Glyphs
@@ -39,19 +41,21 @@ class ChoiceList(Words, can_focus=True):
     ]
 
     @dataclass
-    class Marked(Message):
-        """Another choice is marked."""
-
-        choice: str
-
-    @dataclass
     class Taken(Message):
         """A choice was clicked twice."""
 
         choice: str
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(
+        self,
+        glyphs: Glyphs,
+        *,
+        on_marked: Callable[[str], None] = lambda _choice: None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        """`on_marked` is called at once, not by a message: the next key may be waiting, and acts on the new mark."""
         super().__init__(glyphs, id=id)
+        self._on_marked = on_marked
         self._choices: tuple[Choice, ...] = ()
         self.marked: str | None = None
 
@@ -87,7 +91,7 @@ class ChoiceList(Words, can_focus=True):
         if choice != self.marked:
             self.marked = choice
             self._draw()
-            self.post_message(self.Marked(choice))
+            self._on_marked(choice)
         self._scroll_to_mark()
 
     def _scroll_to_mark(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks.fixing import shown_value
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tui.themes.glyphs import Glyphs
 
 _WIDE = 100
-_LABEL = 10
+_LABEL = 11
 
 
 def find_fix(session: Session | None, marked: str | None) -> FixOption | None:
@@ -30,14 +31,6 @@ def first_fix(session: Session) -> str | None:
     return chosen[0].id if chosen else None
 
 
-def diff_with(fix: FixOption, value: str | None) -> tuple[str, ...]:
-    """The difference as it will be with `value` in place of the proposed one."""
-    if value is None or value == fix.new_value:
-        return fix.diff
-    changed = tuple(line.replace(fix.new_value, value) if line.startswith("+") else line for line in fix.diff)
-    return changed if changed != fix.diff else (*fix.diff, f"+ {fix.key}: {value}   (instead of {fix.new_value})")
-
-
 def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
     """- and + lines coloured; the signs say the same without colour."""
     rows = []
@@ -47,7 +40,7 @@ def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
     return rows
 
 
-def fixes_body(session: Session, marked: str | None, value: str | None, width: int, glyphs: Glyphs) -> Body:
+def fixes_body(session: Session, marked: str | None, width: int, glyphs: Glyphs) -> Body:
     if not session.fixes:
         words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
         return Body(above=part(words, "$quiet"))
@@ -55,8 +48,15 @@ def fixes_body(session: Session, marked: str | None, value: str | None, width: i
     possible_first = sorted(session.fixes, key=lambda fix: fix.unavailable is not None)
     choices += [Choice(fix.id, _option_rows(fix, width, glyphs)) for fix in possible_first]
     fix = find_fix(session, marked)
-    below = [part(""), *fix_detail(fix, value, width)] if fix else []
-    return Body(choices=tuple(choices), marked=marked, below=lines(below))
+    below = [part(""), *fix_detail(fix, width)] if fix else []
+    return Body(above=lines(_undone_rows(session, width)), choices=tuple(choices), marked=marked, below=lines(below))
+
+
+def _undone_rows(session: Session, width: int) -> list[Content]:
+    """What was tried and is undone, and why: a person who finds the fixes again has to know it."""
+    told = [note for note in session.notes if "undone" in note][-2:]
+    rows = [row for note in told for row in wrapped(clean(note), width, style="$warning", most=3)]
+    return [*rows, part("")] if rows else []
 
 
 def _columns(width: int) -> tuple[int, int]:
@@ -85,7 +85,7 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
     elif fix.unavailable and not expect:
         row += part(cell(f"{glyphs.rest} not possible", price), "$warning")
     else:
-        row += part(cell(fix.you_lose or "none" if expect else fix.risk, price).rstrip(), "$quiet")
+        row += part(cell(_price(fix) if expect else fix.risk, price).rstrip(), "$quiet")
     folded = [part("  " + line, style) for line in more]
     if fix.unavailable and expect:
         reason = part(cell(f"{glyphs.rest} not possible: {fix.unavailable}", width - 4).rstrip(), "$warning")
@@ -93,18 +93,29 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
     return (row, *folded)
 
 
-def fix_detail(fix: FixOption, value: str | None, width: int) -> list[Content]:
+def _price(fix: FixOption) -> str:
+    return (fix.you_lose or "none") if fix.proposed is None else "not worked out"
+
+
+def fix_detail(fix: FixOption, width: int) -> list[Content]:
     """The difference and what stands behind it; also what the question before applying shows."""
-    rows = diff_rows(diff_with(fix, value), width) if fix.diff else []
+    rows = diff_rows(fix.diff, width) if fix.diff else []
     rows += [part("")] if rows else []
     if fix.unavailable:
         rows += _labelled("impossible", fix.unavailable, width, "$warning")
     if fix.by_hand:
         rows += _labelled("by hand", fix.by_hand, width, "$warning")
-    rows += _labelled("why", fix.why, width)
+    if fix.proposed is not None:
+        # Why and price were worked out for the proposal; they are not claimed for another value.
+        rows += _labelled(
+            "your value", f"{shown_value(fix, fix.new_value)} instead of {shown_value(fix, fix.proposed)}", width
+        )
+    rows += _labelled("why" if fix.proposed is None else "why that", fix.why, width)
     for number, expected in enumerate(fix.promises):
         rows += _labelled("expects" if not number else "", expected, width)
-    rows += _labelled("you lose", fix.you_lose or "nothing", width)
+    lose = fix.you_lose or "nothing"
+    unknown = f"not worked out for this value; with {shown_value(fix, fix.proposed or '')}: {lose}"
+    rows += _labelled("you lose", lose if fix.proposed is None else unknown, width)
     rows += _labelled("risk", fix.risk, width)
     return rows
 

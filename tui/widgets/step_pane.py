@@ -12,6 +12,8 @@ from tui.widgets.choice_list import Choice, ChoiceList
 from tui.widgets.words import Words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
 
     from tui.themes.glyphs import Glyphs
@@ -45,14 +47,14 @@ class StepPane(VerticalScroll, can_focus=False):
     StepPane > .empty { display: none; }
     """
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, glyphs: Glyphs, on_marked: Callable[[str], None], *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._glyphs = glyphs
+        self._glyphs, self._on_marked = glyphs, on_marked
         self.body = Body()
 
     def compose(self) -> ComposeResult:
         yield Words(self._glyphs, id="above")
-        yield ChoiceList(self._glyphs, id="choices")
+        yield ChoiceList(self._glyphs, on_marked=self._on_marked, id="choices")
         yield Words(self._glyphs, id="below")
 
     def set_body(self, body: Body) -> None:

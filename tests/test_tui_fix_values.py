@@ -1,0 +1,97 @@
+"""The marked fix and the value that a person chose for it: list, difference, question and decision say the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from playbooks import decisions as decide
+from tests import tui_samples as samples
+from tests.test_tui_console import body_of, until, wizard_at
+from tests.tui_samples import FakeRun, backend
+from tui.app import ConsoleApp
+from tui.screens.dialogs import AskText, Confirm
+from tui.widgets.words import Words
+
+
+def burst(app, *keys):
+    """Keys as a slow connection delivers them: all at once, before any is handled."""
+    for key in keys:
+        app.post_message(events.Key(key, None))
+
+
+def about_of(app) -> str:
+    return app.screen.query_one("#about", Words).shown.plain
+
+
+@pytest.mark.parametrize("key", ["enter", "v"])
+async def test_keys_in_one_burst_act_on_the_row_that_is_marked(key):
+    run = FakeRun([(samples.TESTED, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, samples.TESTED)
+        await pilot.press("right")
+        burst(app, "down", key)
+        await until(pilot, lambda: isinstance(app.screen, (Confirm, AskText)))
+        await until(pilot, lambda: app.screen.query("#answers"))
+        await until(pilot, lambda: about_of(app))
+        shown = app.screen.query_one("#question", Words).shown.plain + about_of(app)
+        assert "kv-cache-memory-bytes" in shown
+        assert "max-model-len" not in shown
+        assert screen.moment().fix == samples.RAISE
+
+
+async def test_experiment_in_one_burst_is_the_marked_one():
+    run = FakeRun([(samples.FAILED, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wizard_at(pilot, samples.FAILED)
+        burst(app, "down", "enter")
+        await until(pilot, lambda: len(run.decided) > 1)
+        assert run.decided[-1] == decide.RunExperiment(samples.CAUSE.id, samples.TOO_SMALL.id)
+
+
+async def test_edited_value_stands_everywhere_and_the_proposal_is_kept():
+    run = FakeRun([(samples.TESTED, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, samples.TESTED)
+        await pilot.press("right", "down", "v")
+        await until(pilot, lambda: isinstance(app.screen, AskText))
+        assert "now 96 MiB (100,663,296 bytes), proposed 288 MiB" in about_of(app)
+        assert "bytes, or 288MiB" in about_of(app)
+        app.screen.query_one(Input).value = "12x"
+        await pilot.press("enter")
+        assert isinstance(app.screen, AskText)
+        assert "'12x' cannot be used" in about_of(app)
+        app.screen.query_one(Input).value = "264MiB"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen)
+        assert "96 MiB → 264 MiB" in body_of(app)
+        assert "→ 288 MiB" not in body_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        text = about_of(app)
+        assert "96 MiB → 264 MiB" in text.split("\n")[0]
+        assert "276824064" in text
+        assert "301989888" not in text
+        assert "not worked out for this value" in text
+        await pilot.press("enter")
+        await until(pilot, lambda: decide.ApplyFix("raise-kv-memory", "276824064") in run.decided)
+
+
+async def test_question_names_the_file_that_changes_and_where_it_is_kept(tmp_path):
+    path = tmp_path / "tw.yaml"
+    path.write_text("models: []\n", encoding="utf-8")
+    session = replace(samples.TESTED, deployment=replace(samples.LAB, path=path))
+    app = ConsoleApp(backend(FakeRun([(session, None)], samples.whole_case)), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wizard_at(pilot, session)
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        assert "tw.yaml.r1" in about_of(app).replace("\n", "")
+        assert Path("tw.yaml").name in about_of(app)
