@@ -114,8 +114,9 @@ def undo(session: Session) -> Answer:
 def on_undone(session: Session, done: RevisionUndone) -> Answer:
     """The file is as it was: offer the next fix, if one is left."""
     held = verifying.failed(session.checks) is None and verifying.undecided(session.checks) is None
+    was_verified = any(one.id == session.applied_fix and one.outcome == "verified" for one in session.fixes)
+    note = _why_undone(session, held, was_verified)
     session = _with_outcome(session, "not tried" if held else "did not hold")
-    note = _why_undone(session, held)
     session = replace(
         session,
         deployment=done.deployment,
@@ -151,12 +152,22 @@ def _is_left(option: FixOption) -> bool:
     return option.unavailable is None and option.by_hand is None and option.outcome == "not tried"
 
 
-def _why_undone(session: Session, held: bool) -> str:
-    broken = verifying.failed(session.checks) or verifying.undecided(session.checks)
+def _why_undone(session: Session, held: bool, was_verified: bool) -> str:
+    """In one sentence, so that nobody takes the name of a check for what came of it."""
+    failed, undecided = verifying.failed(session.checks), verifying.undecided(session.checks)
+    broken = failed or undecided
     if held or broken is None:
-        return f"{session.applied_fix} was undone"
+        if was_verified:
+            return f"{session.applied_fix} had been verified and was undone as asked"
+        return f"{session.applied_fix} was undone before its verification came to its end"
     said = broken.measured or broken.reason or "no answer"
-    return f"{session.applied_fix} did not hold and was undone: {broken.title}: {said}"
+    if broken.id == verifying.LOADS:
+        why = f"{session.model} did not load: {said}"
+    elif failed is not None:
+        why = f'the check "{broken.title}" failed: {said}; expected {broken.expected}'
+    else:
+        why = f'the check "{broken.title}" could not be decided: {broken.reason or said}'
+    return f"{session.applied_fix} did not hold and was undone, because {why}"
 
 
 def _with_failure(session: Session) -> Session:

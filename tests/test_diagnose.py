@@ -533,3 +533,36 @@ async def test_a_file_that_is_a_link_goes_back_where_it_points(file: Path, conte
     session = await run(link, context, bad_then_good())
     _, way_back = is_changed(session)
     assert way_back == f"to go back: mv {file}.r1 {file}"
+
+
+async def test_a_fix_that_did_not_hold_says_what_came_of_it(file: Path, context: Context) -> None:
+    bad, good = recorded_loads()
+    dead: list[Event] = [Started("tiny"), Failed("tiny", reason="vllm exited with code 2"), Ended("tiny")]
+    session = await run(file, context, RecordedProbe(bad, dead), Unattended(fix=POOL))
+    assert f"{POOL} did not hold and was undone, because tiny did not load: vllm exited with code 2" in session.notes
+    silent = [one for one in good if "KV cache size" not in encode(one)]
+    (note,) = (await run(file, context, RecordedProbe(bad, silent), Unattended(fix=SHORTER))).notes
+    assert note == (
+        f'{SHORTER} did not hold and was undone, because the check "cache allocated" failed: '
+        "the line did not come; expected KV cache tokens ≥ length that vLLM serves"
+    )
+
+
+async def test_a_verified_fix_that_is_undone_leaves_a_trace(file: Path, context: Context) -> None:
+    decisions: asyncio.Queue[Decision] = asyncio.Queue()
+    decisions.put_nowait(Begin())
+
+    def person(session: Session, event: Event | None) -> None:
+        if session.progress.phase != "deciding" or decisions.qsize():
+            return
+        if session.verdict == "verified":
+            decisions.put_nowait(Undo())
+        elif session.notes:
+            decisions.put_nowait(Finish())
+        elif session.causes and session.applied_fix is None:
+            decisions.put_nowait(ApplyFix(SHORTER))
+
+    session = await run(file, context, bad_then_good(), decisions, person)
+    assert session.notes == (f"{SHORTER} had been verified and was undone as asked",)
+    assert session.kept_file is None
+    assert f"note: {SHORTER} had been verified" in plain(session)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from recorded_probe import RecordedProbe, failing_load, recorded_loads
 
+from engine_probe.deployment import read_deployment
+from engine_probe.events import Event, Ready, StageLeft, Started, Warmed, Warming
+from playbooks.context import new_session, read_context
+from playbooks.decisions import Begin
+from playbooks.diagnose import step
 from playbooks.lab.faults import build_fault, fault_named
 from playbooks.load import load_library
 from tui.commands import replay_run
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
-
-if TYPE_CHECKING:
-    from engine_probe.events import Event
+from tui.commands.replay_text import SessionPrinter
+from tui.output import Output
 
 KV = "kv-cache-too-small-for-max-model-len"
 SHORTER, POOL, BUDGET = "serve-a-shorter-context", "enlarge-the-pool", "raise-the-budget"
@@ -160,3 +165,34 @@ def test_a_fix_that_was_taken_back_leaves_no_changed_file(file: Path, probing: P
     result = run(file, "--yes", "--fix", SHORTER)
     assert "is changed" not in result.output
     assert result.stdout.splitlines()[-1] == "not verified"
+
+
+def test_with_several_models_each_line_says_whose_it_is(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment = read_deployment(file)
+    models = (deployment.models[0], replace(deployment.models[0], name="a"))
+    session = new_session("c", replace(deployment, models=models), "warm", "warm")
+    printer = SessionPrinter(Output())
+    for model in ("a", "tiny"):
+        printer.on_change(session, StageLeft(model, stage="warmup", seconds=1.5, completed=True))
+        printer.on_change(session, Ready(model, seconds=9.0, max_model_len=8))
+    assert capsys.readouterr().out.splitlines() == [
+        "   a     warmup             1.50 s",
+        "   a     ready after 9.0 s, serves 8 tokens",
+        "   tiny  warmup             1.50 s",
+        "   tiny  ready after 9.0 s, serves 8 tokens",
+    ]
+
+
+def test_a_load_that_waits_for_the_import_is_told_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    context, printer = read_context(), SessionPrinter(Output())
+    session = new_session("c", read_deployment(file), "warm", "warm")
+    warmed = Warmed(seconds=7.0, vllm_version="0.32.0")
+    for happening in (Begin(), Warming(), warmed, Started("tiny", grade="warm")):
+        session, _ = step(session, happening, context)
+        printer.on_change(session, happening if isinstance(happening, Event) else None)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        "-- loading tiny (warm)",
+        "-- importing vLLM once (warm-up); then loading tiny (warm)",
+        "   engine warm in 7.0 s, vLLM 0.32.0",
+    ]

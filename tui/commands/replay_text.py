@@ -36,7 +36,7 @@ class SessionPrinter:
     def on_change(self, session: Session, event: Event | None) -> None:
         """Print what is new in `session`."""
         if event is not None:
-            self._tell_event(event)
+            self._tell_event(event, _whose(session, event))
         self._tell_symptom(session)
         self._tell_fix(session)
         self._tell_checks(session)
@@ -75,22 +75,26 @@ class SessionPrinter:
                 self.output.folded(line)
 
     def _tell_progress(self, session: Session) -> None:
-        if session.running is not None and session.running != self._running:
-            self.output.folded(f"-- {session.running}", indent="")
-        self._running = session.running
+        """What goes on now. What was only put off, as a load is by the import of vLLM, is not told twice."""
+        now, before = session.running, self._running
+        self._running = now
+        if now is None or now == before or (before is not None and before.endswith(f"; then {now}")):
+            return
+        self.output.folded(f"-- {now}", indent="")
 
-    def _tell_event(self, event: Event) -> None:
+    def _tell_event(self, event: Event, whose: str) -> None:
+        """`whose` is the model's name with blanks where there are several, else empty."""
         if isinstance(event, Warmed):
             self.output.text(
                 f"   engine warm in {event.seconds:.1f} s, vLLM {event.vllm_version or 'of unknown release'}"
             )
         elif isinstance(event, StageLeft):
             ending = "" if event.completed else ", failed"
-            self.output.text(f"   {event.stage.replace('_', ' '):<16} {event.seconds:6.2f} s{ending}")
+            self.output.text(f"   {whose}{event.stage.replace('_', ' '):<16} {event.seconds:6.2f} s{ending}")
         elif isinstance(event, Ready):
-            self.output.text(f"   ready after {event.seconds:.1f} s, serves {_length(event)}")
+            self.output.text(f"   {whose}ready after {event.seconds:.1f} s, serves {_length(event)}")
         elif isinstance(event, Ended) and event.left_behind:
-            self.output.text(f"   left behind: {', '.join(event.left_behind)}")
+            self.output.text(f"   {whose}left behind: {', '.join(event.left_behind)}")
 
     def _tell_symptom(self, session: Session) -> None:
         if session.symptom is None or self._symptom_is_told:
@@ -129,6 +133,13 @@ class SessionPrinter:
             self.output.text(f"  {first}", _CHECK_STYLES[check.outcome])
             for line in rest:
                 self.output.folded(line)
+
+
+def _whose(session: Session, event: Event) -> str:
+    names = [launch.name for launch in session.deployment.models]
+    if len(names) == 1 or event.model is None:
+        return ""
+    return event.model.ljust(max(len(name) for name in names)) + "  "
 
 
 def _length(ready: Ready) -> str:
