@@ -219,9 +219,48 @@ def test_text_is_never_markup_nor_a_terminal_command() -> None:
     assert shown == "[bold]x[/bold]\\x1b[31my\n"
 
 
-def test_a_narrow_encoding_substitutes_instead_of_failing() -> None:
-    code = "import sys; from tui import cli; cli._run = lambda _: print('µ ▓ \\udcff') or 0; cli.main([])"
-    env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
-    assert ended.returncode == 0
-    assert ended.stdout == "\\xb5 \\u2593 \\udcff\n"
+WRITE = (
+    "import sys; from tui import cli; from tui.output import Output, note\n"
+    "def show(_):\n"
+    "    Output().text('4,096 → 1,408 ≥ 8 ▓ \\udcff'); note('a → b'); print('NAME…'); return 0\n"
+    "cli._run = show; cli.main([])\n"
+)
+
+
+def _written(**env: str) -> tuple[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
+    command = [sys.executable, "-c", WRITE]
+    ended = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, env={**kept, **env})
+    return ended.stdout, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX", "LANG": "en_US.UTF-8"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONIOENCODING": "latin-1"},
+    ],
+    ids=str,
+)
+def test_a_narrow_encoding_gets_signs_in_ascii_and_never_fails(env: dict[str, str]) -> None:
+    out, err = _written(**env)
+    assert out == "4,096 -> 1,408 >= 8 \\u2593 \\udcff\nNAME...\n"
+    assert err == "a -> b\n"
+
+
+@pytest.mark.parametrize("env", [{}, {"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C", "PYTHONIOENCODING": "utf-8"}], ids=str)
+def test_a_wide_encoding_keeps_its_signs(env: dict[str, str]) -> None:
+    out, err = _written(**env)
+    assert out == "4,096 → 1,408 ≥ 8 ▓ \\udcff\nNAME…\n"
+    assert err == "a → b\n"
+
+
+def test_columns_stay_aligned_in_a_narrow_encoding() -> None:
+    code = (
+        "import sys; sys.stdout.reconfigure(encoding='ascii')\n"
+        "from tui.output import Output; Output().table(('A', 'B'), [('x → y', '1'), ('x', '2')])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert [line.rstrip() for line in shown.splitlines()] == ["A       B", "x -> y  1", "x       2"]

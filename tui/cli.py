@@ -5,6 +5,7 @@ Commands are imported when called, so that `--help` is quick and no headless com
 
 from __future__ import annotations
 
+import codecs
 import importlib
 import signal
 import sys
@@ -15,6 +16,7 @@ import click
 
 from tui import failures
 from tui.clear_click import ClearGroup
+from tui.plain_text import ERRORS, asks_for_ascii, substitute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,16 +114,24 @@ def _run(args: Sequence[str]) -> int:
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Ends the process; nothing escapes as a traceback."""
     _end_on_signals()
-    # A log line may hold any byte and the terminal may speak any encoding: show a substitute, never fail.
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    _write_any_text()
     words = list(sys.argv[1:] if args is None else args)
     try:
         code = _run(words)
     except BaseException as error:
         code = failures.report(error, words)
     sys.exit(code)
+
+
+def _write_any_text() -> None:
+    """A log line may hold any byte and the terminal may speak any encoding: show a substitute, never fail."""
+    codecs.register_error(ERRORS, substitute)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=ERRORS)
+    # Not stderr: Textual draws there, and has a table of its own that keeps columns where they are.
+    if asks_for_ascii() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="ascii", errors=ERRORS)
 
 
 def _end_on_signals() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import sys
@@ -60,7 +61,10 @@ def _expected_end(error: BaseException) -> int | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     if isinstance(error, click.ClickException):
-        error.show(sys.stderr)
+        said = io.StringIO()
+        error.show(said)
+        for line in said.getvalue().splitlines():
+            note(line)
         return error.exit_code
     return None
 

@@ -14,6 +14,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tui.plain_text import plain
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -44,7 +46,7 @@ class Output:
 
         A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole.
         """
-        for line in fold(text, indent, _width()):
+        for line in fold(printable(text), indent, _width()):
             self.text(line)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -83,8 +85,12 @@ def note(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters made visible, so that a log line cannot drive the terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """`text` with control characters made visible, so that a log line cannot drive the terminal.
+
+    Signs that stdout's encoding lacks are written in ASCII here already, so that columns stay aligned.
+    """
+    visible = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return visible if visible.isascii() else plain(visible, getattr(sys.stdout, "encoding", None) or "utf-8")
 
 
 def wants_colour() -> bool:
