@@ -1,4 +1,4 @@
-"""Stages and numbers from vLLM's own words, and the layers of modules."""
+"""Stages and numbers from vLLM's own words."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from vllm_lines import printed, rows
 
 from engine_probe.events import StageEntered, StageLeft
-from engine_probe.logs.layers import layer_of_frames, layer_of_logger
 from engine_probe.logs.lines import read_line
 from engine_probe.logs.stages import StageTracker, Wordings, read_wordings
+from engine_probe.logs.versions import is_in
 from engine_probe.strict_yaml import InputError
 
 DATA = Path(__file__).parent / "data"
@@ -97,35 +98,41 @@ def test_a_wrong_wording_is_told_with_its_line(tmp_path: Path, rows: str, said: 
     assert re.search(r"stages\.tsv:[23]", str(error.value))
 
 
+@pytest.mark.parametrize("row", rows("markers.tsv"), ids=lambda row: f"{row[0]}-{row[6][:30]}")
+def test_every_marker_of_14_releases_tells_its_stage(wordings: Wordings, row: list[str]) -> None:
+    stage, role, first, last, file, layer, text = row
+    for release in {first, last}:
+        read = read_line(printed(release, file, 7, "INFO", text) if file != "-" else text)
+        marker = wordings.marker_of(read.message)
+        assert marker is not None
+        assert marker.stage == stage
+        assert is_in(first, marker.releases)
+        assert is_in(last, marker.releases)
+        assert (marker.role == "error") == (role == "error")
+        assert role != "start" or marker.enters is not None
+        assert marker.layer in (None, layer) or layer in ("unknown", "-") or role in ("progress", "end")
+
+
 @pytest.mark.parametrize(
-    ("name", "layer"),
+    ("message", "version", "means_nothing"),
     [
-        ("vllm.v1.engine.core", "engine"),
-        ("vllm.v1.core.kv_cache_utils", "engine"),
-        ("vllm.entrypoints.openai.api_server", "frontend"),
-        ("vllm.engine.arg_utils", "frontend"),
-        ("vllm.config.model", "frontend"),
-        ("vllm.v1.worker.gpu_model_runner", "model_runner"),
-        ("vllm.v1.worker.cpu_model_runner", "model_runner"),
-        ("vllm.v1.worker.cpu_worker", "worker"),
-        ("vllm.v1.executor.multiproc_executor", "worker"),
-        ("vllm.distributed.parallel_state", "worker"),
-        ("vllm.model_executor.model_loader.weight_utils", "model_runner"),
-        ("vllm.utils.system_utils", "unknown"),
-        ("transformers.modeling", "outside"),
+        ("Starting to load model acme/m-7b...", "0.10.2", False),
+        ("Starting to load model acme/m-7b...", "0.11.0", True),
+        ("Starting to load model acme/m-7b...", "0.11.2", True),
+        ("Available KV cache memory: 2.87 GiB", "0.10.2", False),
+        ("Available KV cache memory: 2.87 GiB", "0.20.2", True),
+        ("Loading safetensors checkpoint shards:   0% Completed | 0/1 [00:00<?, ?it/s]", "0.5.5", True),
+        ("Using V2 Model Runner", "0.33.0", True),
+        ("anything", "0.33.0", None),
+        ("Starting to load model acme/m-7b...", None, None),
     ],
 )
-def test_layer_of_a_logger(name: str, layer: str) -> None:
-    assert layer_of_logger(name) == layer
+def test_what_silence_of_other_ranks_means(
+    wordings: Wordings, message: str, version: str | None, means_nothing: bool | None
+) -> None:
+    assert wordings.means_nothing_of_other_ranks(message, version) is means_nothing
 
 
-def test_layer_of_a_traceback_is_that_of_its_innermost_frame_of_vllm() -> None:
-    def frames(*files: str) -> list[dict[str, object]]:
-        return [{"file": file} for file in files]
-
-    base = "/opt/vllm/lib/python3.11/site-packages/"
-    assert layer_of_frames(frames(base + "vllm/entrypoints/a.py", base + "vllm/v1/core/b.py")) == "engine"
-    assert layer_of_frames(frames(base + "vllm/v1/worker/gpu_worker.py", base + "torch/cuda.py")) == "worker"
-    assert layer_of_frames(frames(base + "vllm/v1/engine/core.py", base + "vllm/utils/x.py")) == "engine"
-    assert layer_of_frames(frames(base + "torch/cuda.py")) == "outside"
-    assert layer_of_frames([]) == "unknown"
+def test_numbers_that_are_names_stay_text(wordings: Wordings) -> None:
+    assert wordings.facts_in("vLLM API server version 0.10") == {"engine.vllm_version": "0.10"}
+    assert wordings.facts_in("GPU KV cache size: , tokens") == {}

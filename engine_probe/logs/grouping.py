@@ -17,7 +17,8 @@ _MODEL_IN_ARGS = re.compile(
     r"^(?:non-default )?args: .*?(?:['{, (]model'?(?:: |=)|'model_tag': )'(?P<model>[^']+)'", re.DOTALL
 )
 _NUMBER = re.compile(r"\d+$")
-_Key = tuple[str | None, str | None, int | None]
+_Pid = tuple[str | None, int]
+_Engine = tuple[str | None, int | None]
 
 
 @dataclass
@@ -30,7 +31,9 @@ class Group:
     pid: int | None = None
     is_server: bool = False
     has_banner: bool = False
-    engines: set[_Key] = field(default_factory=set)
+    engines: set[_Engine] = field(default_factory=set)
+    """Process tag and pid."""
+    has_frontend_pid: bool = False
 
     def add(self, record: Record) -> None:
         self.records.append(record)
@@ -47,54 +50,53 @@ class Group:
             elif layer == "engine" and self.pid is None:
                 self.pid = record.pid
 
-    has_frontend_pid: bool = False
-
 
 def grouped(records: Iterable[Record]) -> list[Group]:
     """The attempts that `records` tell of, in the order in which they begin."""
     grouping = _Grouping()
     for record in sorted(records, key=lambda one: (one.first_line, one.last_line)):
         grouping.take(record)
-    return grouping.groups
+    return sorted((one for one in grouping.groups if one.records), key=lambda one: one.records[0].first_line)
 
 
 class _Grouping:
     def __init__(self) -> None:
         self.groups: list[Group] = []
-        self._of_process: dict[_Key, Group] = {}
+        self._of_pid: dict[_Pid, Group] = {}
         self._last: dict[str | None, Group] = {}
         """Of each container: the group of its last record."""
 
     def take(self, record: Record) -> None:
-        key = (record.source, record.process, record.pid)
         if _is_banner(record):
-            group = self._of_banner(record, key)
+            group = self._of_banner(record)
         elif _is_engine(record):
-            group = self._of_engine(record, key)
+            group = self._of_engine(record)
         else:
-            group = self._of_other(record, key)
-        if record.process is not None and record.pid is not None and not record.is_process_inferred:
-            self._of_process[key] = group
+            group = self._of_other(record)
+        if (pid := _pid_of(record)) is not None and not record.is_process_inferred:
+            self._of_pid[pid] = group
         self._last[record.source] = group
         group.add(record)
 
-    def _of_banner(self, record: Record, key: _Key) -> Group:
+    def _of_banner(self, record: Record) -> Group:
         """A front end begins. What it printed before its banner is its own."""
-        known = self._of_process.get(key) if record.pid is not None else self._last.get(record.source)
-        if known is None and record.pid is not None:
-            last = self._last.get(record.source)
-            known = last if last is not None and last.pid is None else None
+        pid = _pid_of(record)
+        last = self._last.get(record.source)
+        known = self._of_pid.get(pid) if pid is not None else last
+        if known is None and last is not None and last.pid is None:
+            known = last
         if known is not None and not known.has_banner and not known.engines and not _has_failed(known):
             known.has_banner = True
             return known
-        if known is not None:  # the same process tag and pid again: a container was started anew
-            self._of_process = {one: group for one, group in self._of_process.items() if group is not known}
+        if known is not None:  # the same pid again: a container was started anew
+            self._of_pid = {one: group for one, group in self._of_pid.items() if group is not known}
         group = self._new(record)
         group.has_banner = True
         return group
 
-    def _of_engine(self, record: Record, key: _Key) -> Group:
+    def _of_engine(self, record: Record) -> Group:
         """An engine begins: of the attempt that has none yet and wants this model, or beside its data-parallel kin."""
+        key = (record.process, record.pid)
         model = record.facts.get("engine.model")
         mine = [group for group in reversed(self.groups) if group.source == record.source]
         waiting = [group for group in mine if not group.engines and not _has_failed(group)]
@@ -104,25 +106,36 @@ class _Grouping:
         group.engines.add(key)
         return group
 
-    def _of_other(self, record: Record, key: _Key) -> Group:
-        known = self._of_process.get(key) if record.process is not None else None
-        last = self._last.get(record.source)
-        model = record.facts.get("engine.model")
-        if model is not None and record.enters == "weight_load":
-            named = [one for one in reversed(self.groups) if one.source == record.source and one.model == model]
-            return next(iter(named), known or last) or self._new(record)
-        if known is None and record.process is not None and layer_of_process(record.process) == "worker":
-            begun = [one for one in reversed(self.groups) if one.source == record.source and one.engines]
-            known = next(iter(begun), None)
-        if known is None and record.process is not None and layer_of_process(record.process) == "frontend":
-            known = last if last is not None and not last.has_frontend_pid else None
-            return known or self._new(record)
+    def _of_other(self, record: Record) -> Group:
+        pid, last = _pid_of(record), self._last.get(record.source)
+        known = self._of_pid.get(pid) if pid is not None else None
+        mine = [group for group in reversed(self.groups) if group.source == record.source]
+        layer = layer_of_process(record.process or "")
+        if record.enters == "weight_load" and (model := record.facts.get("engine.model")) is not None:
+            named = next((group for group in mine if group.model == model), None)
+            if named is not None and known is not None and named is not known and layer == "worker":
+                _move(pid, known, named)  # what the worker printed before it told its model
+            known = named or known
+        elif known is None and layer == "worker":
+            known = next((group for group in mine if group.engines), None)
+        elif known is None and layer == "frontend":
+            known = last if last is not None and not last.has_frontend_pid else self._new(record)
         return known or last or self._new(record)
 
     def _new(self, record: Record) -> Group:
         group = Group(record.source)
         self.groups.append(group)
         return group
+
+
+def _pid_of(record: Record) -> _Pid | None:
+    return (record.source, record.pid) if record.process is not None and record.pid is not None else None
+
+
+def _move(pid: _Pid | None, old: Group, new: Group) -> None:
+    moved = [record for record in old.records if _pid_of(record) == pid]
+    old.records = [record for record in old.records if _pid_of(record) != pid]
+    new.records = sorted([*new.records, *moved], key=lambda one: (one.first_line, one.last_line))
 
 
 def _is_banner(record: Record) -> bool:
@@ -139,9 +152,7 @@ def _has_failed(group: Group) -> bool:
     return last is not None and bool(last.chains) and last.format is None
 
 
-def _are_kin(engines: set[_Key], key: _Key) -> bool:
-    """Whether `key` is another engine of the same data-parallel group: the same tag with another number."""
-    tag = _NUMBER.sub("", key[1] or "")
-    return bool(tag) and all(
-        one != key and one[1] != key[1] and _NUMBER.sub("", one[1] or "") == tag for one in engines
-    )
+def _are_kin(engines: set[_Engine], other: _Engine) -> bool:
+    """Whether `other` is another engine of the same data-parallel group: the same tag with another number."""
+    tag = _NUMBER.sub("", other[0] or "")
+    return bool(tag) and all(one[0] != other[0] and _NUMBER.sub("", one[0] or "") == tag for one in engines)

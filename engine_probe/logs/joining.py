@@ -47,6 +47,8 @@ class Open:
         self.found: tuple[Found, ...] = ()
         self.stage: str | None = None
         self.version: str | None = None
+        self.neighbour: Line | None = None
+        """The last line before it that names its process."""
         self.texts = line.message.split("\n")
         self._blanks = 0
         self._is_traceback = _begins_traceback(line.message)
@@ -107,7 +109,7 @@ class Open:
         if text.strip() in JOINED or _GOES_ON.match(text):
             return self._is_traceback or self._is_lone_exception()
         if _begins_traceback(text):
-            return self._blanks == 0 and (self._announces_traceback() or self._is_joined())
+            return self._is_joined() or (self._blanks == 0 and self._announces_traceback())
         return self._takes_of_traceback(text) if self._is_traceback else self._takes_of_text(text)
 
     def _takes_of_text(self, text: str) -> bool:

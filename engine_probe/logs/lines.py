@@ -162,7 +162,7 @@ def _peel(line: Line, rest: str) -> tuple[Line, str]:
         if found is None:
             break
         shape, match = found
-        if shape.name == "timestamp" and _is_own_format(rest):
+        if shape.name in ("timestamp", "date") and _is_own_format(rest):
             break
         groups = match.groupdict()
         line = replace(

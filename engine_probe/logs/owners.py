@@ -12,6 +12,7 @@ from engine_probe.logs.versions import is_in
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from engine_probe.logs.joining import Open
     from engine_probe.logs.lines import Line
     from engine_probe.logs.tracebacks import Chain
 
@@ -28,7 +29,6 @@ class Who:
     process: str | None
     pid: int | None
     rank: int | None
-    source: str | None = None
     is_inferred: bool = False
 
 
@@ -37,27 +37,32 @@ class Owners:
 
     def __init__(self) -> None:
         self._ranks: dict[tuple[str | None, int | None], int] = {}
-        self._last: Line | None = None
-        self._last_of_layer: dict[str, Line] = {}
+        self._last: dict[str | None, Line] = {}
+        """Of each container: the last line that named its process."""
+        self._last_of_layer: dict[tuple[str | None, str], Line] = {}
 
-    def of(self, line: Line, message: str, chains: Iterable[Chain], version: str | None) -> Who:
-        """Who printed the record that begins with `line`."""
-        told = line
+    def begun(self, line: Line) -> Line | None:
+        """Take in the first line of a record; the line of the same container before it that named its process."""
+        before = self._last.get(line.source)
         if line.process is not None:
-            self._last = line
-            self._last_of_layer[layer_of_process(line.process)] = line
-        elif version is not None and is_in(version, _BARE_LINES_NAME_NOBODY):
-            told = self._inferred(line, list(chains)) or line
-        pid = told.pid
-        return Who(told.process, pid, self._rank(told, line, message), line.source, is_inferred=told is not line)
+            self._last[line.source] = line
+            self._last_of_layer[line.source, layer_of_process(line.process)] = line
+        return before
 
-    def _inferred(self, line: Line, chains: list[Chain]) -> Line | None:
+    def of(self, one: Open, message: str, chains: Iterable[Chain]) -> Who:
+        """Who printed a record that is complete."""
+        line, told = one.line, one.line
+        is_told = line.process is not None or one.version is None or not is_in(one.version, _BARE_LINES_NAME_NOBODY)
+        if not is_told:
+            told = self._inferred(one, list(chains)) or line
+        return Who(told.process, told.pid, self._rank(told, line, message), is_inferred=told is not line)
+
+    def _inferred(self, one: Open, chains: list[Chain]) -> Line | None:
+        line = one.line
         if line.format in ("nccl", "shell"):  # written past Python: any process
             return None
-        if line.format in ("uvicorn", "uvicorn_access"):
-            return self._last_of_layer.get("frontend")
-        layer = _layer_that_ran(chains)
-        return self._last_of_layer.get(layer) if layer is not None else self._last
+        layer = "frontend" if line.format in ("uvicorn", "uvicorn_access") else _layer_that_ran(chains)
+        return one.neighbour if layer is None else self._last_of_layer.get((line.source, layer))
 
     def _rank(self, told: Line, line: Line, message: str) -> int | None:
         key = (line.source, told.pid)

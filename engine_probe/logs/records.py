@@ -112,6 +112,7 @@ class Reader:
         self._see_version(one.found)
         one.stage = self._progress.take(line, self._wordings.best_of(one.found), self.version)
         one.version = self.version
+        one.neighbour = self._owners.begun(line)
         return one
 
     def _found_in(self, one: joining.Open, message: str) -> tuple[Found, ...]:
@@ -134,9 +135,10 @@ class Reader:
         found = self._found_in(one, message)
         facts = {name: value for marker, match in found for name, value in marker.facts_in(match).items()}
         marker = self._wordings.best_of(found)
-        version = one.version or self.version
-        who = self._owners.of(line, message, chains, version)
-        layer = layer_of_record(line, message, chains, version, None if marker is None else marker.layer, who.process)
+        who = self._owners.of(one, message, chains)
+        layer = layer_of_record(
+            line, message, chains, one.version, None if marker is None else marker.layer, who.process
+        )
         told = marker.stage if marker is not None and marker.role != "error" else None
         return Record(
             first_line=one.first_line,

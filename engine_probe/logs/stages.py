@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine_probe.errors import InputError
 from engine_probe.events import STAGES, Event, StageEntered, StageLeft
 from engine_probe.logs.lines import read_line
-from engine_probe.logs.versions import is_in
+from engine_probe.logs.versions import is_in, read_releases_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,6 +41,8 @@ class Marker:
     """Releases in which ranks 1..n may never print it."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """The pattern's named group → the fact that it tells."""
+    texts: frozenset[str] = frozenset()
+    """Facts that stay text though they look like numbers, such as a release."""
 
     @property
     def enters(self) -> str | None:
@@ -48,7 +50,12 @@ class Marker:
         return None if self.role in ("note", "error") else self.then or self.stage
 
     def facts_in(self, match: re.Match[str]) -> dict[str, Value]:
-        return {fact: _value(match[group]) for group, fact in self.facts.items() if match[group] is not None}
+        return {
+            fact: self.value_of(fact, match[group]) for group, fact in self.facts.items() if match[group] is not None
+        }
+
+    def value_of(self, fact: str, text: str) -> Value:
+        return text if fact in self.texts else _value(text)
 
 
 Found = tuple[Marker, re.Match[str]]
@@ -119,7 +126,9 @@ class Wordings:
         marker = self.marker_of(message)
         if marker is None or version is None:
             return None
-        return marker.layer in ("frontend", "engine") or (marker.quiet is not None and is_in(version, marker.quiet))
+        if marker.layer in ("frontend", "engine"):
+            return True
+        return any(is_in(release, marker.quiet or "") for release in read_releases_for(version))
 
 
 def read_wordings(path: Path | None = None) -> Wordings:
@@ -164,13 +173,16 @@ def _marker_of(columns: list[str]) -> Marker:
         pattern = re.compile(source or "", re.MULTILINE)
     except re.error as error:
         raise ValueError(f"the pattern {source!r} does not compile: {error}") from None
-    groups = {}
+    groups, texts = {}, set()
     for pair in (facts or "").split():
         fact, _, group = pair.partition("=")
+        group, _, kind = group.partition(":")
+        if kind == "text":
+            texts.add(fact)
         if group not in pattern.groupindex:
             raise ValueError(f"the pattern {source!r} has no group {group}")
         groups[group] = fact
-    return Marker(pattern, releases or "", stage, role, then, layer, quiet, groups)
+    return Marker(pattern, releases or "", stage, role, then, layer, quiet, groups, frozenset(texts))
 
 
 def _check_sample(markers: list[Marker], columns: list[str]) -> None:
@@ -181,7 +193,7 @@ def _check_sample(markers: list[Marker], columns: list[str]) -> None:
     if match is None:
         raise ValueError(f"the pattern {marker.pattern.pattern!r} does not match its sample {text!r}")
     pairs = (pair.partition("=") for pair in " ".join(columns[1:]).split())
-    wanted = {fact: _value(value) for fact, _, value in pairs}
+    wanted = {fact: marker.value_of(fact, value) for fact, _, value in pairs}
     if (found := marker.facts_in(match)) != wanted:
         raise ValueError(f"the sample {text!r} yields {found}, not {wanted}")
 
