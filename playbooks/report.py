@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
 from playbooks.facts import info_of
-from playbooks.proposal import is_usable
+from playbooks.proposal import confidence, is_usable
 from playbooks.session import Outcome, Verdict
 from playbooks.way_back import is_changed
 from playbooks.wording import quantity
@@ -91,7 +91,7 @@ def _source_line(source: Source) -> str:
 
 def cause_lines(cause: Cause, told: tuple[Evidence, ...] = ()) -> list[str]:
     """Step 2, of one cause. Evidence that the symptom has `told` in full is only named."""
-    lines = [f"{cause.confidence:.0%}  {cause.title}"]
+    lines = [f"{confidence(cause.confidence)}: {cause.title}"]
     lines.append(f"    playbook {cause.id}: {cause.kind}, {in_words(cause.stage)}, {in_words(cause.layer)} layer")
     places = {(one.file, one.line) for one in told}
     for seen in cause.evidence:

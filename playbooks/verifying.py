@@ -156,7 +156,7 @@ def not_reached(checks: tuple[Check, ...], why: str) -> tuple[Check, ...]:
 def _with_conditions(check: Check, lookup: Lookup, before: Lookup | None) -> Check:
     """The check decided by its conditions; several values are told apart by their labels."""
     texts = check.conditions
-    values = [wording.measured(text, lookup, before) for text in texts]
+    values = [wording.measured(text, lookup, before, beside_label=len(texts) > 1) for text in texts]
     if len(texts) > 1:
         labels = [wording.label_of(parse(text).fact) for text in texts]
         values = [f"{label} {value}" for label, value in zip(labels, values, strict=True)]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SIGNS = {"<=": "≤", ">=": "≥", "==": "=", "!=": "≠"}
 _STATES = {"set": "set", "unset": "not set", "true": "yes", "false": "no", "unchanged": "unchanged"}
 _NAME = re.compile(r"(?<![\w./-])[a-z]+[a-z0-9_]*(?:\.[a-zA-Z0-9_]+)*(?![\w/-])")
+_COUNTED = ("tokens", "blocks")
 _BYTE_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -32,19 +33,24 @@ def expected(text: str, lookup: Lookup, *, brief: bool = False) -> str:
     return f"{label} {_SIGNS.get(condition.op, condition.op)} {_right(condition, lookup, brief)}"
 
 
-def measured(text: str, lookup: Lookup, before: Lookup | None = None) -> str:
-    """What there is: a value with its unit, `not set`, or `unknown`. With `unchanged` also what there was."""
+def measured(text: str, lookup: Lookup, before: Lookup | None = None, *, beside_label: bool = False) -> str:
+    """What there is: a value with its unit, `not set`, or `unknown`. With `unchanged` also what there was.
+
+    `beside_label`: a unit that the label has already is not said again.
+    """
     condition = parse(text)
-    now = _answer(condition.fact, lookup(condition.fact))
+    info = info_of(condition.fact)
+    unit = _unsaid(info.unit, info.label) if beside_label else info.unit
+    now = _answer(lookup(condition.fact), unit)
     if condition.right == "unchanged" and condition.op == "is" and before is not None:
-        return f"{now} (was {_answer(condition.fact, before(condition.fact))})"
+        return f"{now} (was {_answer(before(condition.fact), unit)})"
     return now
 
 
 def sentence(text: str, lookup: Lookup, before: Lookup | None = None) -> str:
     """The condition as it came out: `KV cache tokens 1,536 ≥ 1,408 (max-model-len as launched)`."""
     condition = parse(text)
-    label, value = info_of(condition.fact).label, measured(text, lookup, before)
+    label, value = info_of(condition.fact).label, measured(text, lookup, before, beside_label=True)
     result = evaluate(condition, lookup, before)
     if result.holds is None and value != "not set":
         reason = (result.reason or "nothing tells it").removeprefix(f"{condition.fact} is unknown: ")
@@ -67,7 +73,7 @@ def label_of(name: str) -> str:
 
 
 def quantity(value: Value, unit: str = "") -> str:
-    """A value with its unit: `264 MiB`, `0.09 GiB`, `yes`, `1,408`."""
+    """A value with its unit: `264 MiB`, `0.09 GiB`, `yes`, `1,536 tokens`, `0.9`."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -76,6 +82,8 @@ def quantity(value: Value, unit: str = "") -> str:
         return size(value)
     if unit in ("GiB", "s"):
         return f"{show(round(value, 2))} {unit}"
+    if unit in _COUNTED:
+        return f"{show(value)} {unit}"
     return show(value)
 
 
@@ -100,17 +108,22 @@ def size(count: float) -> str:
 
 
 def _right(condition: Condition, lookup: Lookup, brief: bool = False) -> str:
-    unit = info_of(condition.fact).unit
+    """What is compared with; a unit that the label on the left has already is not said again."""
+    left = info_of(condition.fact)
     if condition.right_fact is None:
-        return quantity(condition.right, unit)
-    answer, label = lookup(condition.right_fact), info_of(condition.right_fact).label
+        return quantity(condition.right, _unsaid(left.unit, left.label))
+    answer, right = lookup(condition.right_fact), info_of(condition.right_fact)
     if not isinstance(answer, Known):
-        return label
-    value = quantity(answer.value, info_of(condition.right_fact).unit)
-    return value if brief else f"{value} ({label})"
+        return right.label
+    value = quantity(answer.value, _unsaid(right.unit, left.label))
+    return value if brief else f"{value} ({right.label})"
 
 
-def _answer(name: str, answer: Answer) -> str:
+def _unsaid(unit: str, label: str) -> str:
+    return "" if unit in label.split() else unit
+
+
+def _answer(answer: Answer, unit: str) -> str:
     if isinstance(answer, Unset):
         return "not set"
-    return "unknown" if isinstance(answer, Unknown) else quantity(answer.value, info_of(name).unit)
+    return "unknown" if isinstance(answer, Unknown) else quantity(answer.value, unit)

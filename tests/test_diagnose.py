@@ -110,7 +110,7 @@ async def test_the_fault_is_explained_mended_and_proved(file: Path, context: Con
     assert [launch.args.get("max-model-len") for launch in probe.launches] == [None, 1408]
     assert all(one.outcome is Outcome.PASS for one in session.checks)
     measured = {one.id: one.measured for one in session.checks}
-    assert measured["cache-allocated"] == measured["expect-1"] == "1,536"
+    assert measured["cache-allocated"] == measured["expect-1"] == "1,536 tokens"
     promise = next(one for one in session.checks if one.id == "expect-1")
     assert promise.expected == "KV cache tokens ≥ 1,408 (max-model-len as launched)"
     assert promise.brief == "KV cache tokens ≥ 1,408"
@@ -316,7 +316,8 @@ async def test_the_report_has_the_four_steps(file: Path, context: Context) -> No
         assert "load-1.log:" in report
         assert "+  args.max-model-len: 1408" in report
         assert "expected  KV cache tokens ≥ 1,408 (max-model-len as launched)" in report
-        assert "measured  1,536" in report
+        assert "measured  1,536 tokens" in report
+        assert "95 % confidence: " in report
         assert "max-model-len as launched: not set" in report
         assert "launch.max_model_len" not in report.partition("## Facts")[0]
 

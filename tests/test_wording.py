@@ -29,10 +29,10 @@ EARLIER: dict[str, Answer] = {**FACTS, "kv.tokens": Known(1000, "parsed", "load-
         (
             "kv.tokens >= launch.max_model_len",
             "KV cache tokens ≥ 1,408 (max-model-len as launched)",
-            "1,536",
+            "1,536 tokens",
             "KV cache tokens 1,536 ≥ 1,408 (max-model-len as launched)",
         ),
-        ("kv.tokens < 1000", "KV cache tokens < 1,000", "1,536", "KV cache tokens 1,536, not < 1,000"),
+        ("kv.tokens < 1000", "KV cache tokens < 1,000", "1,536 tokens", "KV cache tokens 1,536, not < 1,000"),
         (
             "memory.needed_gib_at_fp8 <= available_gib",
             "8-bit KV cache needed ≤ 0.09 GiB (KV cache available)",
@@ -57,7 +57,7 @@ EARLIER: dict[str, Answer] = {**FACTS, "kv.tokens": Known(1000, "parsed", "load-
         (
             "kv.tokens is unchanged",
             "KV cache tokens: unchanged",
-            "1,536 (was 1,000)",
+            "1,536 tokens (was 1,000 tokens)",
             "KV cache tokens: 1,536 (was 1,000)",
         ),
     ],
@@ -80,6 +80,7 @@ def test_quantities_have_their_unit() -> None:
     assert size(1.5 * 2**30) == "1.5 GiB"
     assert size(12) == "12 bytes"
     assert quantity(0.0912, "GiB") == "0.09 GiB"
+    assert quantity(4096, "tokens") == "4,096 tokens"
     assert quantity(False) == "no"
     assert quantity("fp8", "GiB") == "fp8"
 
