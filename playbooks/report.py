@@ -124,7 +124,7 @@ def fix_lines(session: Session) -> list[str]:
             lines += one_fix_lines(fix)
         elif is_usable(fix):
             lines.append(f"    {fix.title}")
-    return [*lines, *is_changed(session)]
+    return [*lines, *is_changed(session, from_anywhere=True)]
 
 
 def one_fix_lines(fix: FixOption) -> list[str]:

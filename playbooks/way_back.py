@@ -24,20 +24,29 @@ def will_change(deployment: Deployment) -> tuple[str, ...]:
     return (f"{deployment.path} will be changed; as it is now it stays as {_beside(deployment.path, kept)}",)
 
 
-def is_changed(session: Session) -> tuple[str, ...]:
-    """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty."""
+def is_changed(session: Session, *, from_anywhere: bool = False) -> tuple[str, ...]:
+    """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty.
+
+    `from_anywhere` names the files in full, for a text that is read later and elsewhere.
+    """
     path = session.deployment.path
     if session.kept_file is None or path is None:
         return ()
-    kept = _beside(path, Path(session.kept_file))
-    target = path if kept.parent == path.parent else path.resolve()
+    kept = Path(session.kept_file)
+    kept = kept if from_anywhere else _beside(path, kept)
+    file = changed_file(kept)
     return (
-        f"{path} is changed; as it was: {kept}",
-        f"to go back: mv {shlex.quote(str(kept))} {shlex.quote(str(target))}",
+        f"{file} is changed; as it was: {kept}",
+        f"to go back: mv {shlex.quote(str(kept))} {shlex.quote(str(file))}",
     )
 
 
+def changed_file(kept: Path) -> Path:
+    """The file whose content before is in `kept`: FILE of FILE.r1."""
+    return kept.with_suffix("")
+
+
 def _beside(path: Path, kept: Path) -> Path:
-    """`kept` written as `path` was, unless `path` is a link into another folder."""
+    """`kept` written as `path` was, unless `path` is a link to another file."""
     short = path.with_name(kept.name)
-    return short if short.resolve() == kept.resolve() else kept
+    return short if changed_file(short) == path and short.resolve() == kept.resolve() else kept

@@ -100,7 +100,7 @@ def test_a_fix_that_is_impossible_here_is_named_with_its_reason(file: Path, prob
     result = run(file, "--fix", BUDGET, "--yes")
     told = " ".join(result.stdout.split("3 Fix")[1].split())
     assert f"{BUDGET} cannot be applied here: " in told
-    assert "KV cache size set by hand: yes" in told
+    assert "KV cache size set by hand" in told
     assert f"possible here: {SHORTER}: max-model-len of tiny" in told
     assert f"{POOL}: kv-cache-memory-bytes of tiny" in told
     assert "say --yes" not in result.output
@@ -159,6 +159,17 @@ def test_the_changed_file_is_named_in_json_and_in_the_report(file: Path, probing
     assert f"{file} is changed; as it was: {file}.r5" in Path(found["report"]).read_text(encoding="utf-8")
 
 
+def test_a_relative_file_is_named_as_it_was_typed_and_in_full_in_the_report(
+    file: Path, probing: Probing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    probing.plays(*recorded_loads())
+    result = run(Path(file.name), "--yes")
+    assert "to go back: mv deployment.yaml.r1 deployment.yaml\n" in result.stdout
+    report = next(line for line in result.stdout.splitlines() if line.startswith("report: ")).removeprefix("report: ")
+    assert f"to go back: mv {file}.r1 {file}\n" in Path(report).read_text(encoding="utf-8")
+
+
 def test_a_fix_that_was_taken_back_leaves_no_changed_file(file: Path, probing: Probing) -> None:
     bad, _ = recorded_loads()
     probing.plays(bad, bad)
@@ -193,6 +204,6 @@ def test_a_load_that_waits_for_the_import_is_told_once(file: Path, capsys: pytes
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
         "-- loading tiny (warm)",
-        "-- importing vLLM once (warm-up); then loading tiny (warm)",
+        "   importing vLLM once (warm-up)",
         "   engine warm in 7.0 s, vLLM 0.32.0",
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
 from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
-from playbooks.way_back import is_changed
+from playbooks.way_back import changed_file, is_changed
 
 if TYPE_CHECKING:
     from playbooks.proposal import Proposal
@@ -75,12 +76,15 @@ class SessionPrinter:
                 self.output.folded(line)
 
     def _tell_progress(self, session: Session) -> None:
-        """What goes on now. What was only put off, as a load is by the import of vLLM, is not told twice."""
+        """What goes on now. A load that is put off by the import of vLLM is told once, the import below it."""
         now, before = session.running, self._running
         self._running = now
-        if now is None or now == before or (before is not None and before.endswith(f"; then {now}")):
+        if now is None or now == before or (before or "").endswith(f"; then {now}"):
             return
-        self.output.folded(f"-- {now}", indent="")
+        if before is not None and now.endswith(f"; then {before}"):
+            self.output.text(f"   {now.removesuffix(f'; then {before}')}")
+        else:
+            self.output.folded(f"-- {now}", indent="")
 
     def _tell_event(self, event: Event, whose: str) -> None:
         """`whose` is the model's name with blanks where there are several, else empty."""
@@ -157,7 +161,7 @@ def result_object(session: Session, proposal: Proposal, verdict: str | None) -> 
         "fix": session.applied_fix,
         "proposed": _fix_object(proposal.fix),
         "why_no_fix": list(proposal.why_none),
-        "changed_file": str(session.deployment.path) if session.kept_file is not None else None,
+        "changed_file": str(changed_file(Path(session.kept_file))) if session.kept_file is not None else None,
         "kept_file": session.kept_file,
         "checks": [
             {
