@@ -278,7 +278,8 @@ def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
     for text in spec.only_if:
         result = evaluate(parse(text), lookup)
         if not result.holds:
-            return f"it would do nothing here: {wording.sentence(text, lookup)}"
+            wish = wording.expected(text, lookup, brief=True)
+            return f"it would do nothing here: {wording.sentence(text, lookup)}; it helps only with {wish}"
     return None
 
 

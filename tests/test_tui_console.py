@@ -117,7 +117,7 @@ async def test_lab_case_opens_by_enter_and_begins():
     run = replaying(samples.FAILED)
     app = ConsoleApp(backend(run))
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("enter")
+        await pilot.press("down", "enter")
         await wizard_at(pilot, samples.FAILED)
         assert run.decided == [decide.Begin()]
 
@@ -127,7 +127,7 @@ async def test_deployment_that_cannot_be_opened_is_said_on_the_first_screen(tmp_
     path.write_text("modles: []\n")
     app = ConsoleApp(backend('deployment.yaml:1: unknown key "modles", did you mean "models"?'))
     async with app.run_test(size=(120, 36)) as pilot:
-        await pilot.press("down", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, AskText))
         app.screen.query_one(Input).value = str(tmp_path / "absent.yaml")
         await pilot.press("enter")
@@ -363,20 +363,31 @@ async def test_copy_goes_to_the_clipboard_and_to_a_file(tmp_path):
         await pilot.press("y", "y")
         files = sorted((tmp_path / "exports").iterdir())
         assert [file.name for file in files] == [
-            "vllm-console-2026-11-29-0007-copy-2.txt",
-            "vllm-console-2026-11-29-0007-copy.txt",
+            "2026-11-29-0007-copy-2.txt",
+            "2026-11-29-0007-copy.txt",
         ]
         assert files[1].read_text(encoding="utf-8") == app.clipboard
         assert "82 %  The KV cache cannot hold" in app.clipboard
 
 
-async def test_export_writes_to_the_current_folder_and_says_when_it_cannot(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    app = ConsoleApp(backend(replaying(samples.FAILED)), start="wizard")
+async def test_export_says_its_path_on_the_last_line_and_when_it_cannot(tmp_path):
+    folder = tmp_path / "exports"
+    app = ConsoleApp(backend(replaying(samples.FAILED), exports=folder), start="wizard")
     async with app.run_test(size=(120, 36)) as pilot:
         await wizard_at(pilot, samples.FAILED)
         await pilot.press("e")
-        assert "engine.log:72" in (tmp_path / "vllm-console-2026-11-29-0007-export.txt").read_text(encoding="utf-8")
+        file = folder / "2026-11-29-0007-export.txt"
+        assert "engine.log:72" in file.read_text(encoding="utf-8")
+        assert "Written: " in keys_of(app)
+        assert keys_of(app).endswith("2026-11-29-0007-export.txt")
+        assert not app._notifications
+        await pilot.press("t")
+        assert "q quit" in keys_of(app)
+        file.unlink()
+        folder.rmdir()
+        folder.write_text("in the way", encoding="utf-8")
+        await pilot.press("e")
+        assert "Not written" in keys_of(app)
 
 
 def test_kept_text_never_writes_over_a_file(tmp_path):
@@ -436,7 +447,7 @@ async def test_ascii_terminal_gets_only_ascii():
         await pilot.pause()
         drawn = [strip.text for strip in screen._compositor.render_strips()]
         assert [line for line in drawn if not line.isascii()] == []
-        assert any("v8.9s" in line for line in drawn)
+        assert any("+8.9s" in line for line in drawn)
 
 
 async def test_theme_changes_and_colours_come_from_it():

@@ -57,6 +57,8 @@ class Action:
     places: tuple[Place, ...]
     available: Callable[[Moment], bool] = lambda _moment: True
     in_footer: bool = True
+    step: str = ""
+    """The step in which the key means this, where it means something else in others; for the help."""
 
 
 def _can_go_on(moment: Moment) -> bool:
@@ -102,12 +104,14 @@ _EVERYWHERE: tuple[Place, ...] = ("start", "wizard", "report", "help")
 
 ACTIONS: tuple[Action, ...] = (
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
-    Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD, _can_test),
+    Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
+           _can_test, step="2"),
     Action("apply_fix", "enter", "enter", "apply and verify", "Show the difference, ask, then apply and load again",
-           _WIZARD, _can_apply),
+           _WIZARD, _can_apply, step="3"),
     Action("keep", "enter", "enter", "keep and report", "Keep the fix, write the report, end what runs", _WIZARD,
-           _can_keep),
-    Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD, _can_advance),
+           _can_keep, step="4"),
+    Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
+           _can_advance, step="1, 2"),
     Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_apply),
     Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
            lambda m: m.allows(Undo())),
@@ -128,9 +132,9 @@ ACTIONS: tuple[Action, ...] = (
            lambda m: m.memory_folded),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
            ("wizard", "report")),
-    Action("export", "e", "e", "export", "Write what is shown to a file in the current folder", ("wizard", "report")),
-    Action("back", "escape", "esc", "back", "Close what is open, else go back to where you came from",
-           ("wizard", "report", "help")),
+    Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said", ("wizard", "report")),
+    Action("back", "escape", "esc", "back",
+           "Close what is open, else back a step; from the first, ask to leave the case", ("wizard", "report", "help")),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean", ("start", "wizard", "report")),

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import work
@@ -21,7 +20,7 @@ from tui.running import Backend, CannotOpenError, CaseRun, EngineView
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import Confirm
 from tui.screens.help import HelpScreen
-from tui.screens.leaving import farewell
+from tui.screens.leaving import farewell, short_path
 from tui.screens.palette import ActionProvider
 from tui.screens.start import StartScreen
 from tui.screens.wizard import WizardScreen
@@ -30,6 +29,8 @@ from tui.themes.palette import DARK, LIGHT
 from tui.widgets.words import part
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playbooks.session import Session
     from tui.widgets.memory_pane import HostView
 
@@ -157,22 +158,25 @@ class ConsoleApp(App[int]):
         """OSC 52 is never answered, so the same text also goes to a file, whose path is said."""
         text = self._shown_text()
         self.copy_to_clipboard(text)
-        self._write(self.backend.exports, "copy", text, "Copied. If your terminal refused it: ")
+        self._write("copy", text, "Copied; also in ")
 
     def do_export(self) -> None:
-        self._write(Path.cwd(), "export", self._shown_text(), "Written: ")
+        self._write("export", self._shown_text(), "Written: ")
 
     def _shown_text(self) -> str:
         return self.screen.plain_text() if isinstance(self.screen, ConsoleScreen) else ""
 
-    def _write(self, folder: Path, kind: str, text: str, words: str) -> None:
+    def _write(self, kind: str, text: str, words: str) -> None:
+        screen, folder = self.screen, self.backend.exports
+        if not isinstance(screen, ConsoleScreen):
+            return
         case = self.last_session.case if self.last_session else ""
         try:
             path = keep_text(folder, case, kind, text)
         except OSError as error:
-            self.notify(f"Not written to {folder}: {error.strerror}", severity="error", markup=False)
+            screen.tell(f"Not written, {error.strerror}: ", short_path(str(folder)), "$error bold")
             return
-        self.notify(f"{words}{path}", markup=False)
+        screen.tell(words, short_path(str(path)))
 
     def do_quit(self) -> None:
         wizard = self._wizard()

@@ -24,6 +24,7 @@ from playbooks.lab.faults import build_fault, fault_named
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import engine_for, run_session
 from tui.running import Backend, CannotOpenError, EngineView
+from tui.screens.leaving import short_path
 from tui.screens.start import LAB_CASE
 from tui.widgets.memory_pane import GpuRow, HostView
 
@@ -108,7 +109,8 @@ def find_engine(name: str | None) -> EngineView:
         engine = choose_engine(name)
     except (InputError, EngineError) as error:
         return EngineView(missing=str(error))
-    return EngineView(where=f"{engine.label}, found by {engine.found_by}")
+    by = engine.found_by
+    return EngineView(where=f"{short_path(engine.label)}, from {'a ' if by.startswith('running ') else ''}{by}")
 
 
 def read_view() -> HostView:

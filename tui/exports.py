@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def keep_text(folder: Path, case: str, kind: str, text: str) -> Path:
     """Write `text` to a new file in `folder`, named after the case and `kind`. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
-    stem = "-".join(["vllm-console", *([re.sub(r"[^A-Za-z0-9.-]", "_", case)] if case else []), kind])
+    stem = "-".join([*([re.sub(r"[^A-Za-z0-9.-]", "_", case).lstrip(".")] if case else []), kind])
     path = free_path(folder, stem)
     path.write_text(text, encoding="utf-8")
     return path

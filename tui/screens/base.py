@@ -49,6 +49,7 @@ class ConsoleScreen(Screen[None]):
         """Also reached by a click in the footer and by the palette, so it checks again."""
         if not actions.is_available(action_id, self.moment()):
             return
+        self.unsay()
         own = getattr(self, f"do_{action_id}", None) or getattr(self.console, f"do_{action_id}")
         result = own()
         if result is not None:
@@ -57,6 +58,15 @@ class ConsoleScreen(Screen[None]):
 
     async def on_key_bar_clicked(self, message: KeyBar.Clicked) -> None:
         await self.action_do(message.action_id)
+
+    def tell(self, words: str, path: str = "", style: str = "$success bold") -> None:
+        """One line at the bottom, where it covers nothing but the keys."""
+        for bar in self.query(KeyBar):
+            bar.say(words, path, style)
+
+    def unsay(self) -> None:
+        for bar in self.query(KeyBar):
+            bar.unsay()
 
     def refresh_keys(self) -> None:
         try:

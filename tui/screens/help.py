@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from tui.themes.glyphs import Glyphs
 
-_PLACES = (("wizard", "In the wizard"), ("start", "On the first screen"), ("report", "In the report"))
+_PLACES = (("wizard", "In the wizard, and in a report where it applies"), ("start", "On the first screen"))
+_MOVES = (
+    ("↑ ↓", "mark another row; in a text, scroll a line"),
+    ("pgup pgdn, wheel", "scroll a page; this help too"),
+    ("tab", "between the step and the log"),
+    ("ctrl+c", "ask to leave; in a question, no"),
+)
 _STEPS = (
     ("1 Symptom", "what is wrong, for which model, at which stage, printed by which layer"),
     ("2 Hypotheses", "the likeliest causes, each with an experiment that could refute it"),
@@ -45,9 +51,12 @@ def draw_help(width: int, glyphs: Glyphs) -> Content:
     for place, title in _PLACES:
         fresh = [a for a in actions.ACTIONS if place in a.places and a.id not in seen]
         seen |= {action.id for action in fresh}
-        rows += [part(""), part(title, "bold")]
+        rows += [part(""), part(title, "bold")] if fresh else []
         for action in fresh:
-            rows += _pair(f"{action.shown_key:<7}{action.label}", action.tooltip, width, "$accent")
+            where = f" (step {action.step})" if action.step else ""
+            rows += _pair(f"{action.shown_key:<7}{action.label}{where}", action.tooltip, width, "$accent")
+    rows += [part(""), part("Marking and scrolling", "bold")]
+    rows += [row for keys, text in _MOVES for row in _pair(keys, text, width)]
     rows += [part(""), part("Layers, as the log's first column names them", "bold")]
     for layer, letter in LAYER_LETTERS.items():
         rows += _pair(f"{letter}  {in_words(layer)}", _LAYERS[layer], width, layer_style(layer))
@@ -64,8 +73,8 @@ def draw_help(width: int, glyphs: Glyphs) -> Content:
 
 
 def _pair(name: str, text: str, width: int, style: str = "$accent") -> list[Content]:
-    folded = wrapped(text, width, 28)
-    return [part("  " + cell(name, 26), style) + part(folded[0].plain.strip()), *folded[1:]]
+    folded = wrapped(text, width, 36)
+    return [part("  " + cell(name, 34), style) + part(folded[0].plain.strip()), *folded[1:]]
 
 
 class HelpScreen(ConsoleScreen):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 LAB_CASE = "kv-cache-too-small-for-max-model-len"
 _CHOICES = (
-    ("lab", "Mend a broken model", f"lab case {LAB_CASE}: a tiny model, loaded for real, found, mended and proved"),
     ("open", "Open a deployment", "a YAML file of yours: its models are loaded, what breaks is mended"),
+    ("lab", "Try it on a tiny broken model (demo)", f"case {LAB_CASE}: loaded for real, mended and proved"),
 )
 
 
@@ -114,7 +114,7 @@ class StartScreen(ConsoleScreen):
             folded = wrapped(about, width - 5, 0, "$quiet")
             choices.append(Choice(choice, (part(title, "bold"), *folded)))
         picker = self.query_one(ChoiceList)
-        picker.set_choices(tuple(choices), picker.marked or "lab")
+        picker.set_choices(tuple(choices), picker.marked or "open")
         self.refresh_keys()
 
     def on_choice_list_taken(self) -> None:

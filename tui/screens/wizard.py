@@ -59,6 +59,7 @@ class WizardScreen(WizardActions):
         self._host = HostView()
         self._engine = ""
         self._take_is_due = False
+        self._running_since = 0.0
 
     def compose(self) -> ComposeResult:
         glyphs, clock = self.console.glyphs, self.console.backend.clock
@@ -75,7 +76,9 @@ class WizardScreen(WizardActions):
         yield KeyBar(glyphs)
 
     def on_mount(self) -> None:
+        self._running_since = self.console.backend.clock()
         self.draw()
+        self.set_interval(1.0, self._draw_now)
         self.begin()
 
     def told(self) -> None:
@@ -118,6 +121,8 @@ class WizardScreen(WizardActions):
     def _set_session(self, session: Session) -> None:
         before = self.shown
         follows = self.shown is self.session.step
+        if session.running != self.session.running:
+            self._running_since = self.console.backend.clock()
         self.session = self.console.last_session = session
         if follows:
             self.shown = next_to_show(self.shown, session.step)
@@ -156,8 +161,9 @@ class WizardScreen(WizardActions):
             session = with_values(self.session, self.values)
             pane.set_body(body_of(session, self.shown, self.marked, pane.text_width, self.console.glyphs))
             self.query_one(StepHeader).set_steps(self.session.step, self.shown, self.session.case)
-            self.query_one(StageStrip).set_stages(self.session.stages)
-            self.query_one("#now", Words).show(self._now())
+            several = len(self.session.deployment.models) > 1
+            self.query_one(StageStrip).set_stages(self.session.stages, self.session.model if several else "")
+            self._draw_now()
             self._draw_host()
             self.refresh_keys()
 
@@ -165,7 +171,11 @@ class WizardScreen(WizardActions):
         if self.driver.is_leaving and not self.over:
             return part("Ending the case: its processes and memory are cleaned up", "$accent bold")
         width = self.size.width - 2
-        return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs)
+        since = self.console.backend.clock() - self._running_since
+        return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs, since)
+
+    def _draw_now(self) -> None:
+        self.query_one("#now", Words).show(self._now())
 
     def _draw_host(self) -> None:
         count = len(self._host.gpus)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Known, Unknown
 from playbooks.fixing import with_value
 from playbooks.session import Session, Step
+from tui.screens.leaving import short_path
 from tui.widgets.checks import checks_body, result_words
-from tui.widgets.fixes import find_fix, first_fix, fixes_body
+from tui.widgets.fixes import find_fix, first_fix, fixes_body, undone_notes
 from tui.widgets.hypotheses import find_hypothesis, first_hypothesis, hypotheses_body
 from tui.widgets.symptom import symptom_body
 from tui.widgets.words import GIB, cut, part
@@ -31,6 +32,7 @@ _YOUR_TURN = {
     Step.FIX: "Your turn: choose a fix; you see the difference before anything changes.",
     Step.VERIFY: "Your turn: keep the fix, or undo it.",
 }
+_YOUR_TURN_AGAIN = "The fix is undone; why stands below. Your turn: choose another, or write the report."
 _YOUR_TURN_TO_TEST = "Your turn: choose a claim and run its experiment."
 
 
@@ -80,13 +82,25 @@ def first_choices(session: Session, marked: Mapping[Step, str | None]) -> dict[S
     return fresh
 
 
-def now_line(session: Session, shown: Step, over: bool, error: str | None, width: int, glyphs: Glyphs) -> Content:
-    """What goes on, or whose turn it is: the line a tired person reads first."""
+def now_line(
+    session: Session,
+    shown: Step,
+    over: bool,
+    error: str | None,
+    width: int,
+    glyphs: Glyphs,
+    running_seconds: float = 0.0,
+) -> Content:
+    """What goes on and for how long, or whose turn it is: the line a tired person reads first."""
     words, style = result_words(session)
     if error is not None:
         words, style = f"{glyphs.failed} {error.splitlines()[0]}", "$error bold"
     elif session.running is not None and not over:
-        words, style = f"{glyphs.running} {session.running}", "$accent bold"
+        since = f"  {running_seconds:.0f} s" if running_seconds >= 1 else ""
+        words = cut(f"{glyphs.running} {session.running}", width - len(since)) + since
+        style = "$accent bold"
+    elif over and session.applied_fix is not None and session.report_path:
+        words, style = f"{glyphs.done} Verified, kept: {short_path(session.report_path)}", "$success bold"
     elif words:
         mark = {"$success bold": glyphs.done, "$error bold": glyphs.failed}.get(style, glyphs.unknown)
         words = f"{mark} {words}"
@@ -96,6 +110,8 @@ def now_line(session: Session, shown: Step, over: bool, error: str | None, width
         words, style = "Waits for the load to begin.", "bold"
     else:
         words = _YOUR_TURN_TO_TEST if shown is session.step is Step.HYPOTHESES else _YOUR_TURN[shown]
+        if shown is Step.FIX and undone_notes(session):
+            words = _YOUR_TURN_AGAIN
         return part(cut(words, width), "bold")
     if shown is not session.step:
         aside = "   → goes on"

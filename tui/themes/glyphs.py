@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import locale
+import os
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
@@ -29,7 +30,7 @@ class Glyphs:
     border: str = "solid"
 
     def text(self, text: str) -> str:
-        """`text` as this terminal can show it, of the same number of cells: columns stay where they are."""
+        """`text` as this terminal can show it."""
         if not self.ascii_only or text.isascii():
             return text
         return "".join(_ascii(character) for character in text)
@@ -39,10 +40,9 @@ class Glyphs:
         plain = content.plain
         if not self.ascii_only or plain.isascii():
             return content
-        offsets, parts = [0], []
-        for character in plain:
-            parts.append(_ascii(character))
-            offsets.append(offsets[-1] + len(parts[-1]))
+        offsets, parts = [0], _ascii_parts(plain)
+        for written in parts:
+            offsets.append(offsets[-1] + len(written))
         spans = [
             Span(offsets[min(s.start, len(plain))], offsets[min(s.end, len(plain))], s.style) for s in content.spans
         ]
@@ -53,7 +53,7 @@ UNICODE = Glyphs()
 ASCII = replace(
     UNICODE,
     ascii_only=True,
-    done="v",
+    done="+",
     failed="X",
     running=">",
     rest="-",
@@ -67,8 +67,8 @@ ASCII = replace(
 )
 
 _PLAIN = {
-    "✓": "v", "✗": "X", "▸": ">", "–": "-", "—": "-", "−": "-", "█": "#", "▓": "=", "▒": "-", "·": "-", "…": "~",
-    "━": "=", "─": "-", "│": "|", "×": "x", "→": ">", "←": "<", "↑": "^", "↓": "v", "≥": ">", "≤": "<",
+    "✓": "+", "✗": "X", "▸": ">", "–": "-", "—": "-", "−": "-", "█": "#", "▓": "=", "▒": "-", "·": "-", "…": "~",
+    "━": "=", "─": "-", "│": "|", "×": "x", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≥": ">=", "≤": "<=", "≠": "!=",
     "±": "~", "’": "'", "‘": "'", "“": '"', "”": '"', "\xa0": " ", "°": "o",
 }  # fmt: skip
 
@@ -79,8 +79,29 @@ def _ascii(character: str) -> str:
     return _PLAIN.get(character) or "?" * max(cell_len(character), 0)
 
 
+def _locale_name() -> str:
+    return next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
+
+
+def _ascii_parts(plain: str) -> list[str]:
+    """Each character as written in ASCII. What a longer one takes, the next padding gives back: columns stay."""
+    parts: list[str] = []
+    too_many = 0
+    for character, following in zip(plain, plain[1:] + "\n", strict=True):
+        written = _ascii(character)
+        if character == "\n":
+            too_many = 0
+        elif character == " " and too_many and following in " \n":
+            written, too_many = "", too_many - 1
+        too_many += max(0, len(written) - cell_len(character)) if not character.isascii() else 0
+        parts.append(written)
+    return parts
+
+
 def choose(ascii_only: bool | None = None, encoding: str | None = None) -> Glyphs:
-    """ASCII when asked for, or when the locale's encoding cannot write Unicode."""
+    """ASCII when asked for, or when the locale is C or its encoding cannot write Unicode."""
+    if ascii_only is None and encoding is None and _locale_name() in ("C", "POSIX"):
+        return ASCII  # Python itself writes UTF-8 there (PEP 540): its encoding says nothing of the terminal
     if ascii_only is None:
         name = encoding or locale.getpreferredencoding(False) or "ascii"
         try:

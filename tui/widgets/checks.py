@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from playbooks.session import Outcome
+from playbooks.way_back import is_changed
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
 from tui.widgets.symptom import note_rows
@@ -45,16 +46,17 @@ def result_words(session: Session) -> tuple[str, str]:
 
 def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
     rows: list[Content] = []
+    if session.report_path:
+        first, *more = wrapped(clean(session.report_path), width, 9)
+        rows += [part("report   ", "$quiet") + part(first.plain.strip()), *more]
     applied = next((fix for fix in session.fixes if fix.id == session.applied_fix), None)
     if applied:
         first, *more = wrapped(clean(applied.title), width, 9, most=2)
         rows += [part("applied  ", "$quiet") + part(first.plain.strip()), *more]
-        rows.append(part(f"         deployment is at revision {session.revision}", "$quiet"))
+        rows += [row for words in is_changed(session)[:1] for row in wrapped(clean(words), width, 9, "$quiet")]
     rows += [part("")] if rows else []
     rows += _table(session.checks, width, glyphs) if session.checks else [part("Nothing to verify yet.", "$quiet")]
     rows += [part(""), *note_rows(session, width)] if session.notes else []
-    if session.report_path:
-        rows += [part(""), part("report   ", "$quiet") + part(clean(session.report_path))]
     return Body(above=lines(rows))
 
 

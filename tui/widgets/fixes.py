@@ -52,10 +52,14 @@ def fixes_body(session: Session, marked: str | None, width: int, glyphs: Glyphs)
     return Body(above=lines(_undone_rows(session, width)), choices=tuple(choices), marked=marked, below=lines(below))
 
 
+def undone_notes(session: Session) -> tuple[str, ...]:
+    """What was tried and is undone, and why, newest last. Empty while a fix is applied."""
+    return () if session.applied_fix is not None else tuple(note for note in session.notes if "undone" in note)
+
+
 def _undone_rows(session: Session, width: int) -> list[Content]:
-    """What was tried and is undone, and why: a person who finds the fixes again has to know it."""
-    told = [note for note in session.notes if "undone" in note][-2:]
-    rows = [row for note in told for row in wrapped(clean(note), width, style="$warning", most=3)]
+    """A person who finds the fixes again has to know what became of the last ones."""
+    rows = [row for note in undone_notes(session)[-2:] for row in wrapped(clean(note), width, style="$warning", most=3)]
     return [*rows, part("")] if rows else []
 
 

@@ -52,10 +52,11 @@ def hypotheses_body(session: Session, marked: str | None, width: int, glyphs: Gl
     if not session.causes:
         return Body(above=lines(_no_cause(session, width)))
     found = find_hypothesis(session, marked)
-    choices = [Choice(None, (_heading(width),))]
+    columns = _columns(session, width)
+    choices = [Choice(None, (_heading(session, width, columns),))]
     for cause in session.causes:
         choices.append(Choice(None, _cause_rows(cause, width)))
-        choices += [Choice(choice_id(cause, h), _claim_rows(h, width, glyphs)) for h in cause.hypotheses]
+        choices += [Choice(choice_id(cause, h), _claim_rows(h, width, columns, glyphs)) for h in cause.hypotheses]
     cause = found[0] if found else session.causes[0]
     below = [part(""), *(_claim_detail(found[1], width) if found else ())]
     below += [_where(cause)] if width < _WIDE else []
@@ -64,20 +65,31 @@ def hypotheses_body(session: Session, marked: str | None, width: int, glyphs: Gl
     return Body(choices=tuple(choices), marked=marked, below=lines(below))
 
 
-def _columns(width: int) -> tuple[int, int, int]:
-    """Cells for experiment, cost and verdict; the claim takes the rest. Narrow: the experiment stands below."""
-    if width >= _WIDE:
-        return max(30, width // 4), 12, 15
-    return 0, 0, 15
+_Columns = tuple[int, int, int]
 
 
-def _claim_width(width: int) -> int:
-    return width - 4 - sum(_columns(width))
+def _columns(session: Session, width: int) -> _Columns:
+    """Cells for experiment, cost and verdict; the claim takes the rest.
+
+    Where not all of them fit whole, the experiment stands below, for the marked claim only.
+    """
+    every = [one for cause in session.causes for one in cause.hypotheses]
+    claim, experiment, cost = (
+        max([0, *(len(text) for text in texts)]) + 2
+        for texts in ([h.claim for h in every], [h.experiment for h in every], [h.cost for h in every])
+    )
+    return (experiment, cost, 15) if 2 + claim + experiment + cost + 15 <= width else (0, 0, 15)
 
 
-def _heading(width: int) -> Content:
-    experiment, cost, verdict = _columns(width)
-    head = part(cell("Likeliest causes", width - experiment - cost - verdict), "bold")
+def _claim_width(width: int, columns: _Columns) -> int:
+    return width - 4 - sum(columns)
+
+
+def _heading(session: Session, width: int, columns: _Columns) -> Content:
+    experiment, cost, verdict = columns
+    model = session.symptom.model if session.symptom is not None else session.model
+    title = f"Likeliest causes for {model}, with confidence"
+    head = part(cell(title, width - experiment - cost - verdict), "bold")
     return head + part(cell("experiment", experiment) + cell("cost", cost) + cell("verdict", verdict), "$quiet")
 
 
@@ -104,14 +116,14 @@ def _evidence_row(cause: Cause, width: int) -> Content:
     return part(f"       {place}  ", "$quiet") + part(cut(clean(first.text), max(width - 9 - len(place), 8)))
 
 
-def _claim_rows(hypothesis: Hypothesis, width: int, glyphs: Glyphs) -> tuple[Content, ...]:
-    experiment, cost, verdict = _columns(width)
+def _claim_rows(hypothesis: Hypothesis, width: int, columns: _Columns, glyphs: Glyphs) -> tuple[Content, ...]:
+    experiment, cost, verdict = columns
     style = "$quiet" if hypothesis.verdict is Verdict.REFUTED else ""
-    row = part(cell(hypothesis.claim, _claim_width(width)) + "  ", style)
+    space = _claim_width(width, columns)
+    first, *more = [line.plain for line in wrapped(hypothesis.claim, space, most=2)]
+    row = part(cell(first, space) + "  ", style)
     if experiment:
-        row += part(
-            cell(hypothesis.experiment, experiment - 2) + "  " + cell(hypothesis.cost, cost - 1) + " ", "$quiet"
-        )
+        row += part(cell(hypothesis.experiment, experiment) + cell(hypothesis.cost, cost), "$quiet")
     mark = {
         Verdict.CONFIRMED: glyphs.done,
         Verdict.REFUTED: glyphs.failed,
@@ -119,12 +131,13 @@ def _claim_rows(hypothesis: Hypothesis, width: int, glyphs: Glyphs) -> tuple[Con
         Verdict.INCONCLUSIVE: glyphs.unknown,
     }.get(hypothesis.verdict, glyphs.rest)
     words = f"{mark} {hypothesis.verdict.value}"
-    return (row + part(cell(words, verdict - 1), VERDICT_STYLES[hypothesis.verdict]),)
+    row += part(cell(words, verdict - 1), VERDICT_STYLES[hypothesis.verdict])
+    return (row, *(part(line, style) for line in more))
 
 
 def _claim_detail(hypothesis: Hypothesis, width: int) -> list[Content]:
-    """The claim where the list cut it, then what speaks for the verdict, then how that was found out."""
-    rows = [] if len(hypothesis.claim) <= _claim_width(width) else [*wrapped(hypothesis.claim, width)]
+    """What speaks for the verdict, then how that was found out."""
+    rows: list[Content] = []
     style = VERDICT_STYLES[hypothesis.verdict]
     if hypothesis.because:
         rows.append(part(f"  {hypothesis.verdict.value}, because", style))

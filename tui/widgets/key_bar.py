@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tui.actions import Action
     from tui.themes.glyphs import Glyphs
 
+SAID_SECONDS = 10.0
 _ALWAYS = ("help", "quit")
 
 
@@ -50,10 +51,27 @@ class KeyBar(Words):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(glyphs, id="keys")
         self._actions: tuple[Action, ...] = ()
+        self._said: Content | None = None
 
     def set_actions(self, actions: tuple[Action, ...]) -> None:
         self._actions = actions
-        self.show(draw_keys(actions, self.size.width))
+        self._draw()
+
+    def say(self, words: str, path: str = "", style: str = "$success bold") -> None:
+        """One line instead of the keys, until the next key or for a while. A path keeps its end."""
+        width = max(self.size.width - len(words), 8)
+        shown = path if len(path) <= width else "…" + path[1 - width :]
+        self._said = part(words, style) + part(shown)
+        self._draw()
+        self.set_timer(SAID_SECONDS, self.unsay)
+
+    def unsay(self) -> None:
+        if self._said is not None:
+            self._said = None
+            self._draw()
+
+    def _draw(self) -> None:
+        self.show(self._said if self._said is not None else draw_keys(self._actions, self.size.width))
 
     @dataclass
     class Clicked(Message):
@@ -67,4 +85,4 @@ class KeyBar(Words):
             self.post_message(self.Clicked(action_id))
 
     def on_resize(self) -> None:
-        self.show(draw_keys(self._actions, self.size.width))
+        self._draw()

@@ -113,7 +113,7 @@ def _label(text: str, width: int = 11) -> Content:
 
 def _ram_row(view: HostView, width: int, glyphs: Glyphs, label_width: int = 11) -> Content:
     used, total = ram_used(view), view.ram_total_gib
-    words = _of(used, total)
+    words = _of(used, total) + (" used" if number(used) is not None else "")
     used_gib, total_gib = number(used), number(total)
     if used_gib is None or total_gib is None:
         return _label("RAM", label_width) + part(cut(words, width - label_width), "$quiet")

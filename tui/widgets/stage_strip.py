@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from tui.widgets.words import Words, part, seconds
+from tui.widgets.words import Words, cut, part, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from playbooks.session import StageTime
     from tui.themes.glyphs import Glyphs
@@ -27,32 +27,54 @@ SHORT_NAMES = {
 _STYLES = {"done": "$success", "failed": "$error bold", "running": "$accent bold", "not reached": "$quiet"}
 
 
+_SHORTER_NAMES = {
+    **SHORT_NAMES,
+    "config": "conf",
+    "worker_start": "worker",
+    "weight_load": "weight",
+    "memory_planning": "mem",
+    "warmup": "warm",
+    "serving": "serve",
+}
 _FORMS = (
-    ("all", "   ", " "),
-    ("all", "  ", " "),
-    ("notable", "  ", " "),
-    ("notable", " ", " "),
-    ("notable", " ", ""),
-    ("none", " ", ""),
+    ("all", "   ", " ", SHORT_NAMES),
+    ("all", "  ", " ", SHORT_NAMES),
+    ("all", "  ", "", SHORT_NAMES),
+    ("all", " ", "", SHORT_NAMES),
+    ("all", " ", "", _SHORTER_NAMES),
+    ("notable", "  ", " ", SHORT_NAMES),
+    ("notable", " ", "", SHORT_NAMES),
+    ("notable", " ", "", _SHORTER_NAMES),
+    ("none", " ", "", SHORT_NAMES),
 )
 
 
-def draw_stages(stages: Sequence[StageTime], width: int, glyphs: Glyphs, running_since: float = 0.0) -> Content:
-    """The widest form that fits `width`. `running_since`: seconds since the running stage's value was told."""
+def draw_stages(
+    stages: Sequence[StageTime], width: int, glyphs: Glyphs, running_since: float = 0.0, whose: str = ""
+) -> Content:
+    """The widest form that fits `width`. `running_since`: seconds since the running stage's value was told.
+
+    `whose`: the model that the stages are of, where there are several.
+    """
+    if whose:
+        label = part(f"{cut(whose, max(width // 6, 4))}: ", "bold")
+        return label + draw_stages(stages, width - label.cell_length, glyphs, running_since)
     row = Content("")
-    for form, gap, inner in _FORMS:
+    for form, gap, inner, names in _FORMS:
         shown = stages
         if form != "all" and stages and stages[-1].stage == "serving" and stages[-1].state == "not reached":
             shown = stages[:-1]
-        row = Content(gap).join([_one(stage, form, inner, glyphs, running_since) for stage in shown])
+        row = Content(gap).join([_one(stage, form, inner, names, glyphs, running_since) for stage in shown])
         if row.cell_length <= width:
             return row
     return row.truncate(max(width, 1), ellipsis=True)
 
 
-def _one(stage: StageTime, form: str, inner: str, glyphs: Glyphs, running_since: float) -> Content:
+def _one(
+    stage: StageTime, form: str, inner: str, names: Mapping[str, str], glyphs: Glyphs, running_since: float
+) -> Content:
     glyph = {"done": glyphs.done, "failed": glyphs.failed, "running": glyphs.running}.get(stage.state, glyphs.rest)
-    name = SHORT_NAMES.get(stage.stage, stage.stage)
+    name = names.get(stage.stage, stage.stage)
     time = ""
     if stage.state == "running":
         time = _time((stage.seconds or 0.0) + running_since, form, stage.state)
@@ -84,6 +106,7 @@ class StageStrip(Words):
         self._clock = clock
         self._stages: tuple[StageTime, ...] = ()
         self._told_at = 0.0
+        self._whose = ""
 
     def on_mount(self) -> None:
         self.set_interval(0.2, self.draw)
@@ -91,11 +114,12 @@ class StageStrip(Words):
     def on_resize(self) -> None:
         self.draw()
 
-    def set_stages(self, stages: tuple[StageTime, ...]) -> None:
+    def set_stages(self, stages: tuple[StageTime, ...], whose: str = "") -> None:
+        self._whose = whose
         if stages != self._stages:
             self._stages, self._told_at = stages, self._clock()
         self.draw()
 
     def draw(self) -> None:
         since = max(0.0, self._clock() - self._told_at)
-        self.show(draw_stages(self._stages, self.size.width, self.glyphs, since))
+        self.show(draw_stages(self._stages, self.size.width, self.glyphs, since, self._whose))

@@ -21,9 +21,14 @@ STEPS = (Step.SYMPTOM, Step.HYPOTHESES, Step.FIX, Step.VERIFY)
 NAMES = {Step.SYMPTOM: "Symptom", Step.HYPOTHESES: "Hypotheses", Step.FIX: "Fix", Step.VERIFY: "Verify and review"}
 
 
+_SHORT = {**NAMES, Step.VERIFY: "Verify"}
+_FULL_NAMES_FROM = 100
+
+
 def draw_steps(reached: Step, shown: Step, case: str, width: int, glyphs: Glyphs) -> Content:
     reached_number = STEPS.index(reached)
-    names = sum(len(NAMES[step]) + 2 for step in STEPS)
+    named = NAMES if width >= _FULL_NAMES_FROM else _SHORT
+    names = sum(len(named[step]) + 2 for step in STEPS)
     line_cells = max(2, min(10, (width - names - len(case) - 17) // 3 - 2))
     row = Content("")
     for number, step in enumerate(STEPS):
@@ -31,12 +36,11 @@ def draw_steps(reached: Step, shown: Step, case: str, width: int, glyphs: Glyphs
             done = number <= reached_number
             line = (glyphs.line_done if done else glyphs.line_open) * line_cells
             row += part(f" {line} ", "$accent" if done else "$rule")
-        row += _name(number, step, shown, number <= reached_number)
-    return apart(row, part(f"case {case}" if case else "", "$quiet"), width)
+        row += _name(f"{number + 1} {named[step]}", step, shown, number <= reached_number)
+    return apart(row, part(f"   case {case}" if case else "", "$quiet"), width)
 
 
-def _name(number: int, step: Step, shown: Step, reached: bool) -> Content:
-    text = f"{number + 1} {NAMES[step]}"
+def _name(text: str, step: Step, shown: Step, reached: bool) -> Content:
     if step == shown:
         return part(text, "$accent bold underline")
     link = Style.from_meta({"step": step.value})

@@ -119,8 +119,10 @@ def _arguments(session: Session, width: int) -> list[Content]:
         part("models   ", "$quiet") + part(models),
         part("load     ", "$quiet") + part(f"{session.grade}: {grade.get(session.grade, 'the arguments only')}"),
     ]
+    several = len(session.deployment.models) > 1
     for launch in session.deployment.models:
-        folded = wrapped(clean(arguments(launch)), width, 9, most=3)
+        text = f"{launch.name}: {arguments(launch)}" if several else arguments(launch)
+        folded = wrapped(clean(text), width, 9, most=3)
         rows.append(part(cell("args", 9), "$quiet") + part(folded[0].plain.strip()))
         rows += folded[1:]
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tui.themes.glyphs import Glyphs
 
 GIB = 1024**3
+_LONG_WORD = re.compile(r"[^\s]{20,}")
 
 
 class Words(Static):
@@ -58,11 +60,28 @@ def cut(text: str, width: int) -> str:
 def wrapped(text: str, width: int, indent: int = 0, style: str = "", most: int = 0) -> list[Content]:
     """`text` folded at words to `width`, each line indented; at most `most` lines, the last ending in an ellipsis."""
     space = max(width - indent, 8)
-    rows = [row.rstrip() for row in Content(text).wrap(space)]
+    rows = [Content(line) for line in _folded(text, space)]
     if most and len(rows) > most:
         rest = " ".join(row.plain.strip() for row in rows[most - 1 :])
         rows = [*rows[: most - 1], Content(cell(rest, space))]
     return [Content(" " * indent) + part(row.plain, style) for row in rows]
+
+
+def _folded(text: str, space: int) -> list[str]:
+    """Lines of at most `space` cells; a path that is too long for one breaks after a slash."""
+    return [row.plain.rstrip() for row in Content(_LONG_WORD.sub(lambda one: _spread(one[0], space), text)).wrap(space)]
+
+
+def _spread(word: str, space: int) -> str:
+    if cell_len(word) <= space or "/" not in word.strip("/"):
+        return word
+    lines, line = [], ""
+    for piece in re.findall(r"[^/]*/|[^/]+$", word):
+        if line and cell_len(line + piece) > space:
+            lines.append(line)
+            line = ""
+        line += piece
+    return "\n".join([*lines, line])
 
 
 def apart(left: Content, right: Content, width: int) -> Content:
