@@ -21,7 +21,7 @@ from tui.widgets.words import Words
 def burst(app, *keys):
     """Keys as a slow connection delivers them: all at once, before any is handled."""
     for key in keys:
-        app.post_message(events.Key(key, None))
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 def about_of(app) -> str:
@@ -95,3 +95,15 @@ async def test_question_names_the_file_that_changes_and_where_it_is_kept(tmp_pat
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         assert "tw.yaml.r1" in about_of(app).replace("\n", "")
         assert Path("tw.yaml").name in about_of(app)
+
+
+async def test_a_value_typed_in_one_burst_is_what_was_typed():
+    run = FakeRun([(samples.TESTED, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, samples.TESTED)
+        await pilot.press("right", "v")
+        await until(pilot, lambda: app.screen.query(Input) and app.screen.query_one(Input).has_focus)
+        burst(app, "backspace", "9", "left", "left", "7", "enter")
+        await until(pilot, lambda: app.screen is screen)
+        assert screen.values == {"lower-max-model-len": "14709"}

@@ -243,7 +243,7 @@ def exit_code(session: Session | None) -> int:
 def _demand_terminal() -> None:
     """Raises InputError where the console cannot be drawn."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-        why = "stdin and stdout are not both one"
+        why = "stdin or stdout is none"
     elif os.environ.get("TERM", "") in ("", "dumb"):
         why = "TERM is not set" if not os.environ.get("TERM") else "TERM=dumb cannot move the cursor"
     else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.app import ComposeResult
-    from textual.events import Click
+    from textual.events import Click, Key
 
     from tui.themes.glyphs import Glyphs
 
@@ -77,6 +77,20 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(yes)
 
 
+class Line(Input):
+    """Handles its keys in the order in which they came.
+
+    Textual inserts a letter at once but lets a bound key, such as backspace, go up to the app first: of keys that a
+    slow connection delivers together, the letters would come first.
+    """
+
+    async def _on_key(self, event: Key) -> None:
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            event.stop()
+            event.prevent_default()
+            await self.run_action(binding.action)
+
+
 class AskText(ModalScreen[str | None]):
     """One line of text; `trouble_with` says in words what is wrong with it, or None."""
 
@@ -101,7 +115,7 @@ class AskText(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Words(self._glyphs, id="question")
-            yield Input(self._value, id="value", select_on_focus=False)
+            yield Line(self._value, id="value", select_on_focus=False)
             yield Words(self._glyphs, id="about")
             yield Words(self._glyphs, id="answers")
 
@@ -115,18 +129,18 @@ class AskText(ModalScreen[str | None]):
     def on_input_changed(self) -> None:
         self.query_one("#about", Words).show(part(self._hint, "$quiet"))
 
-    def on_input_submitted(self) -> None:
-        self.action_take()
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        self._take(event.value)
 
     def on_click(self, event: Click) -> None:
         does = event.style.meta.get("does")
         if does == "take":
-            self.action_take()
+            self._take(self.query_one(Input).value)
         elif does == "leave":
             self.action_leave()
 
-    def action_take(self) -> None:
-        text = self.query_one(Input).value.strip()
+    def _take(self, text: str) -> None:
+        text = text.strip()
         trouble = self._trouble_with(text)
         if trouble:
             self.query_one("#about", Words).show(part(trouble, "$error"))

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe import events as ev
-from engine_probe.logs.layers import layer_of_logger, layer_of_process
+from engine_probe.logs.layers import layer_of_logger, layer_of_process, layer_of_record
 from engine_probe.logs.lines import read_line
 from tui.widgets.clean_text import clean
 
@@ -61,8 +61,10 @@ def _record_rows(record: ev.LogRecord) -> tuple[LogRow, ...]:
 def _text_row(event: ev.Text) -> LogRow:
     line = read_line(clean(event.line))
     text = f"{line.file}: {line.message}" if line.file else line.message
-    layer = layer_of("", line.process or "")
-    return LogRow(clock_of(event.time), layer, LEVELS.get(line.level or "", "info"), text)
+    layer = layer_of_record(line, line.message, (), None, None, line.process)
+    return LogRow(
+        clock_of(event.time), None if layer == "unknown" else layer, LEVELS.get(line.level or "", "info"), text
+    )
 
 
 def _words_of(event: Event) -> tuple[str, str] | None:

@@ -39,7 +39,8 @@ _SHORTER_NAMES = {
 _FORMS = (
     ("all", "   ", " ", SHORT_NAMES),
     ("all", "  ", " ", SHORT_NAMES),
-    ("all", "  ", "", SHORT_NAMES),
+    ("all", "  ", " ", _SHORTER_NAMES),
+    ("all", " ", " ", _SHORTER_NAMES),
     ("all", " ", "", SHORT_NAMES),
     ("all", " ", "", _SHORTER_NAMES),
     ("notable", "  ", " ", SHORT_NAMES),
@@ -60,9 +61,9 @@ def draw_stages(
         label = part(f"{cut(whose, max(width // 6, 4))}: ", "bold")
         return label + draw_stages(stages, width - label.cell_length, glyphs, running_since)
     row = Content("")
-    for form, gap, inner, names in _FORMS:
+    for number, (form, gap, inner, names) in enumerate(_FORMS):
         shown = stages
-        if form != "all" and stages and stages[-1].stage == "serving" and stages[-1].state == "not reached":
+        if number and stages and stages[-1].stage == "serving" and stages[-1].state == "not reached":
             shown = stages[:-1]
         row = Content(gap).join([_one(stage, form, inner, names, glyphs, running_since) for stage in shown])
         if row.cell_length <= width:
