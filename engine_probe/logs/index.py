@@ -1,7 +1,7 @@
 """A log of any size, opened at once: bytes stay on disk, three bytes a line say level, layer, process and stage.
 
 log = open_log(path)
-while not log.advance():           # at most 30 ms each, so that a key is never kept waiting
+while not log.advance():           # about 20 ms each, so that a key is never kept waiting
     ...
 shown = log.filter(Wanted(levels=frozenset({"ERROR"})))
 log.lines_at(shown.rows(0, 50))
@@ -17,12 +17,13 @@ import time
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
-from engine_probe.logs.index_blocks import BLOCK_BYTES, Blocks, Cutter, read_at
+from engine_probe.logs.index_blocks import BLOCK_BYTES, Blocks, read_at
 from engine_probe.logs.index_classes import (
     CONTINUES,
     STAGE_NAMES,
     without_colours,
 )
+from engine_probe.logs.index_parts import Parts
 from engine_probe.logs.index_scan import Columns, Process, Resolver, Scanner
 from engine_probe.logs.index_search import BATCH_SECONDS, Search
 from engine_probe.logs.index_selection import Selection, and_masks
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.logs.index_classes import Classify
+    from engine_probe.logs.index_helper import ScannedBlock
 
 _ERRORS = frozenset({"ERROR", "CRITICAL"})
 _CONFIG = STAGE_NAMES.index("config")
@@ -70,12 +72,12 @@ class LogIndex:
         self._blocks = Blocks()
         self._times = BlockTimes()
         self._models: list[tuple[int, str]] = []
-        self._start_over()
+        self._start_over(may_be_helped=classify is None)
 
-    def _start_over(self) -> None:
+    def _start_over(self, *, may_be_helped: bool = False) -> None:
         self.is_complete = False
         """Whether the last `advance` came to the end of the file."""
-        self._cutter = Cutter(self._files[-1])
+        self._parts = Parts(self._files[-1], self._scanner, may_be_helped=may_be_helped)
         self._resolver = Resolver()
         self._before_last: Resolver | None = None
         """What the unfinished last line was resolved from; None when the last line is finished."""
@@ -88,27 +90,24 @@ class LogIndex:
         return self.is_complete
 
     def _advance(self, until: float) -> bool:
-        self._drop_unfinished()
         while True:
-            start = self._cutter.position
-            cut = self._cutter.next()
-            if cut is None:
-                return True
-            if not cut.is_whole:
-                self._before_last = copy.copy(self._resolver)
-            self._add(start, cut.end, cut.content)
-            is_done = not cut.is_whole and not self._cutter.is_inside_a_line
+            self._drop_unfinished()
+            block = self._parts.next(until)
+            if block is not None:
+                if not block.is_whole:
+                    self._before_last = copy.copy(self._resolver)
+                self._add(block)
+            is_done = (block is None or not block.is_whole) and not self._parts.goes_on
             if is_done or time.monotonic() >= until:
                 return is_done
-            self._drop_unfinished()
 
-    def _add(self, start: int, end: int, content: bytes) -> None:
-        found, models = self._scanner.scan(content)
+    def _add(self, block: ScannedBlock) -> None:
+        found, models = block.scanned
         self._models += ((self.line_count + line, name) for line, name in models)
         for column, part in zip(self._columns, self._resolver.resolve(found), strict=True):
             column.extend(part)
-        self._blocks.add(self._files[-1], start, end, len(found.codes))
-        self._times.add(content)
+        self._blocks.add(self.file, block.start, block.end, len(found.codes))
+        self._times.add(block.times)
 
     def _drop_unfinished(self) -> None:
         if self._before_last is not None:
@@ -133,7 +132,7 @@ class LogIndex:
     @property
     def indexed_bytes(self) -> int:
         """Of the newest file."""
-        return self._cutter.position
+        return self._parts.position
 
     @property
     def size_bytes(self) -> int:
@@ -155,6 +154,7 @@ class LogIndex:
 
     def forget(self) -> None:
         """The file was cut: what was indexed of it can no longer be read. All lines go, older files' too."""
+        self._parts.end()
         for file in self._files[:-1]:
             os.close(file)
         del self._files[:-1]
@@ -166,6 +166,7 @@ class LogIndex:
         self._start_over()
 
     def close(self) -> None:
+        self._parts.end()
         for file in self._files:
             os.close(file)
         self._files.clear()

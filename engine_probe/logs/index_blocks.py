@@ -28,16 +28,21 @@ class Cut(NamedTuple):
 
 
 class Cutter:
-    """Cuts one file into blocks, from `position` on; goes on where it stopped when the file has grown."""
+    """Cuts one file into blocks, from `position` on; goes on where it stopped when the file has grown.
 
-    def __init__(self, file: int) -> None:
+    `stop`, where given, is behind a line end: nothing from there on is read.
+    """
+
+    def __init__(self, file: int, position: int = 0, stop: int | None = None) -> None:
         self.file = file
-        self.position = 0
+        self.position = position
+        self.stop = stop
         self._searched_to = 0
 
     def next(self) -> Cut | None:
         """The next block, None at the end of the file. An unfinished last line is not passed over."""
-        content = read_at(self.file, self.position - 1, BLOCK_BYTES) if self.position else self._first()
+        size = BLOCK_BYTES if self.stop is None else min(BLOCK_BYTES, self.stop - self.position + 1)
+        content = read_at(self.file, self.position - 1, size) if self.position else self._first(size)
         end = content.rfind(b"\n", 1)
         if end > 0:
             self.position += end
@@ -48,8 +53,8 @@ class Cutter:
             self._overlong(content[: LONGEST_SHOWN_BYTES + 1]) if len(content) == BLOCK_BYTES else self._rest(content)
         )
 
-    def _first(self) -> bytes:
-        return b"\n" + read_at(self.file, 0, BLOCK_BYTES - 1)
+    def _first(self, size: int) -> bytes:
+        return b"\n" + read_at(self.file, 0, size - 1)
 
     def _rest(self, content: bytes) -> Cut:
         return Cut(content, self.position + len(content) - 1, is_whole=False)

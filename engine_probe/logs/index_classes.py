@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.events import STAGES
 from engine_probe.logs.layers import layer_of_file, layer_of_logger, layer_of_process
-from engine_probe.logs.lines import layer_of_format, read_line
+from engine_probe.logs.lines import read_line
+from engine_probe.logs.shapes import layer_of_format
 from engine_probe.logs.stages import read_wordings
 
 if TYPE_CHECKING:
     from engine_probe.logs.lines import Line
-    from engine_probe.logs.stages import Marker
+    from engine_probe.logs.markers import Marker
 
 LEVELS = ("", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LAYERS = ("unknown", "frontend", "engine", "worker", "model_runner", "outside")

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
     Key = tuple[bytes, ...]
 
-_PLAIN = re.compile(
-    rb"\n(\([^)\n]*\) [A-Z]*|[A-Z]*)(?: \d\d-\d\d .{9}([^\]\n]{1,80}\].{0,12})|(.{0,10}(?:[a-z ][^\d\n]{0,30})?))"
-)
+# Process and level; then the place and how the message begins, or how a line of another kind begins, up to a number.
+_PLAIN = re.compile(rb"\n(\([^)\n]*\) [A-Z]*|[A-Z]*)(?: \d\d-.{12}(\S*.{0,12})|(\d{0,4}[^\d\n]{0,40}))")
 
 # Where the plain pattern would see only what was put in front of the lines. Containers, journals and supervisors:
 _CARRIER = (
@@ -48,12 +47,14 @@ _JSON = (
     rb'\{"asctime": "[^"\n]*", ("levelname": "[^"\n]*", "name": "[^"\n]*", '
     rb'(?:"process\w*": [^,\n]*, )*"message": ".{0,12})'
 )
+# NCCL and torch name a host or a rank before the level.
+_NAMES_FIRST = rb"[^\s:]{1,255}:\d+:\d+ \[\d+\] .{0,16}|\[rank\d+\]:? ?\[?[A-Z]"
 # Ray puts its own tag in front of the process's. Other formats name the logger.
 _FINER = re.compile(
     rb"\n(?:" + _OUTER + rb")?(?:" + _JSON + rb"|((?:\([^()\n]*\) )*)([A-Z]*)"
-    rb"(?: \d\d-\d\d .{9}([^\]\n]{1,80}\].{0,12})|(.{0,8}vllm[\w.]{1,80}.{0,12}|.{0,10}(?:[a-z ][^\d\n]{0,30})?)))"
+    rb"(?: \d\d-.{12}(\S*.{0,12})|(.{0,8}vllm[\w.]{1,80}.{0,12}|(?:" + _NAMES_FIRST + rb"|\d{0,4})[^\d\n]{0,40})))"
 )
-_WANTS_FINER = re.compile(rb'\{"asctime": |\([^()\n]*\) \([^()\n]* pid=|' + _OUTER)
+_WANTS_FINER = re.compile(rb'\{"asctime": |\([^()\n]*\) \([^()\n]* pid=|' + _NAMES_FIRST + rb"|" + _OUTER)
 _OBJECT = re.compile(rb'\{(?!"asctime": "[^"\n]*", "levelname": "|"log": ?")')
 """JSON of unknown order: only reading it as a whole tells what it holds."""
 
@@ -139,9 +140,10 @@ class _Packed(NamedTuple):
 class Scanner:
     """Scans blocks in any order; what a line takes over from the one before it is left to `Resolver`."""
 
-    def __init__(self, classify: Classify | None = None) -> None:
+    def __init__(self, classify: Classify | None = None, version: str | None = None) -> None:
         self._classify = classify or default_classify()
-        self._version: str | None = None
+        self.version = version
+        """vLLM's release, as the log tells it; None until it does."""
         self.processes = Processes()
         self._pattern = _PLAIN
         self._has_objects = False
@@ -163,9 +165,9 @@ class Scanner:
             return Scanned(columns, ())
         lines = clean.split(b"\n")
         told = [(at, lines[at + 1]) for at in begins]
-        version = next((found for _, line in reversed(told) if (found := _told(_VERSION, line))), self._version)
-        if version != self._version:
-            self._version = version
+        version = next((found for _, line in reversed(told) if (found := _told(_VERSION, line))), self.version)
+        if version != self.version:
+            self.version = version
             self._start_anew()
             columns = self._columns(clean)
         return Scanned(columns, tuple((at, model) for at, line in told if (model := _told(_MODEL, line))))
@@ -241,12 +243,17 @@ class Scanner:
         return packed
 
     def _pack(self, line: bytes) -> _Packed:
-        found = self._classify(text_of(line), self._version)
+        found = self._classify(text_of(line), self.version)
         return _Packed(
             LEVELS.index(found.level or "") | LAYERS.index(found.layer) << LAYER_SHIFT | CONTINUES * found.is_bare,
             self.processes.number(found.process, found.pid),
             STAGE_NAMES.index(found.stage or ""),
         )
+
+
+def version_in(content: bytes) -> str | None:
+    """The first release that `content` tells."""
+    return _told(_VERSION, content)
 
 
 def _told(pattern: re.Pattern[bytes], line: bytes) -> str | None:

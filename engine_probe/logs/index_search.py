@@ -12,7 +12,7 @@ from engine_probe.logs.index_selection import Selection
 if TYPE_CHECKING:
     from engine_probe.logs.index_blocks import Blocks
 
-BATCH_SECONDS = 0.03
+BATCH_SECONDS = 0.02
 _LITERAL = re.compile(rb"[^\\.^$*+?{}\[\]|()]+")
 
 

@@ -19,7 +19,7 @@ _STAMP_OF_LINE = re.compile(rb"\n(?:[^\n]{0,160}?(\d\d-\d\d)[ T](\d\d:\d\d:\d\d)
 _DATE_AND_CLOCK = re.compile(r"(?:\d{4}-)?(\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?", re.ASCII)
 _CLOCK = re.compile(r"(\d\d:\d\d)(:\d\d)?", re.ASCII)
 _AGO = re.compile(r"(\d+)(s|m|h|d)", re.ASCII)
-_LOOK_BACK_BYTES = 8192
+_STEP_BYTES = 8192
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -84,16 +84,26 @@ class TimeFilter:
         return bytes(mask)
 
 
+Ends = tuple[bytes, bytes, bytes, bytes]
+"""Day and clock of the earliest time of a block that was looked at, and of the latest."""
+
+
+def ends_of(content: bytes) -> Ends | None:
+    """Looks at a few places only; None where a block holds no time."""
+    looks = [_STAMP.search(content, place, place + _STEP_BYTES) for place in range(0, len(content), _STEP_BYTES)]
+    looks.append(_LAST_STAMP.match(content, max(0, len(content) - _STEP_BYTES)))
+    stamps = [(found[1], found[2]) for found in looks if found is not None]
+    return (*min(stamps), *max(stamps)) if stamps else None
+
+
 class BlockTimes:
-    """First and last time of each block, so that a span is looked for line by line only where it begins and ends."""
+    """Earliest and latest time of each block, so that lines are looked at only where a span begins and ends."""
 
     def __init__(self) -> None:
-        self._ends: list[tuple[bytes, bytes, bytes, bytes] | None] = []
+        self._ends: list[Ends | None] = []
 
-    def add(self, content: bytes) -> None:
-        first = _STAMP.search(content)
-        last = first and (_LAST_STAMP.match(content, max(first.start(), len(content) - _LOOK_BACK_BYTES)) or first)
-        self._ends.append(None if first is None or last is None else (first[1], first[2], last[1], last[2]))
+    def add(self, ends: Ends | None) -> None:
+        self._ends.append(ends)
 
     def drop_last(self) -> None:
         self._ends.pop()
