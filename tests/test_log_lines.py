@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from engine_probe.logs.lines import Line, read_line, read_shapes, shapes
+from engine_probe.logs.lines import Line, read_line
+from engine_probe.logs.shapes import read_shapes, shapes
 
 PLAIN = "(EngineCore_DP0 pid=4711) INFO 03-02 10:11:12 [core.py:97] Starting to load model acme/m-7b..."
 

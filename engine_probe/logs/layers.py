@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.logs.lines import layer_of_format
+from engine_probe.logs.shapes import layer_of_format
 from engine_probe.logs.versions import READ, read_releases_for
 
 if TYPE_CHECKING:

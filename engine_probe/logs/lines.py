@@ -6,15 +6,16 @@ supervisors put in front. JSON lines are read as JSON. A line of no known shape 
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.logs.json_lines import envelope_in, object_in, record_in
+from engine_probe.logs.shapes import shapes, split_shapes
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from engine_probe.logs.shapes import Shape
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Za-z0-9]|\x1b[=>78cDEHM]")
 _LEVELS = {
@@ -37,6 +38,7 @@ _USER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d{1,7}\])"
 )
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d{1,9})x across cluster\](?: \(Ray deduplicates .*)?$")
+_PLAIN_GROUPS = ("process", "pid", "level", "time", "file", "line", "message")
 _MOST_PREFIXES = 8
 _LONGEST_LINE = 1_000_000
 
@@ -69,77 +71,53 @@ class Line:
     """Ended in a carriage return: vLLM prints one at the end of each line of a record but the last."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A row of data/formats.tsv."""
-
-    kind: str
-    name: str
-    layer: str
-    pattern: re.Pattern[str]
-
-
-@lru_cache(maxsize=1)
-def shapes() -> tuple[Shape, ...]:
-    """The rows of data/formats.tsv in order. Raises ValueError where a pattern does not do what its samples say."""
-    return tuple(read_shapes((Path(__file__).parent / "data" / "formats.tsv").read_text(encoding="utf-8")))
-
-
-def read_shapes(text: str) -> Iterator[Shape]:
-    """The shapes of a table, each checked on its samples. Raises ValueError with the number of the line."""
-    shape: Shape | None = None
-    for number, row in enumerate(text.splitlines(), 1):
-        columns = row.split("\t")
-        if row.startswith("#"):
-            continue
-        if columns[0]:
-            if len(columns) != 4:
-                raise ValueError(f"formats.tsv:{number}: {len(columns)} columns, not 4")
-            try:
-                shape = Shape(columns[0], columns[1], columns[2], re.compile(columns[3], re.DOTALL))
-            except re.error as error:
-                raise ValueError(f"formats.tsv:{number}: the pattern does not compile: {error}") from None
-            yield shape
-        elif shape is not None:
-            _check_sample(shape, columns, number)
-
-
-def _check_sample(shape: Shape, columns: list[str], number: int) -> None:
-    found = shape.pattern.match(columns[1])
-    if found is None:
-        raise ValueError(f"formats.tsv:{number}: {shape.name} does not match its sample {columns[1]!r}")
-    for pair in columns[2:]:
-        group, _, value = pair.partition("=")
-        if str(found[group]) != value:
-            raise ValueError(f"formats.tsv:{number}: {shape.name} yields {group}={found[group]!r}, not {value!r}")
-
-
-@lru_cache(maxsize=1)
-def _split_shapes() -> tuple[tuple[Shape, ...], tuple[Shape, ...], tuple[Shape, ...]]:
-    """Prefixes; vLLM's own shapes, which are most lines; all others."""
-    every = shapes()
-    lines = [shape for shape in every if shape.kind == "line"]
-    own = tuple(shape for shape in lines if shape.name.startswith("vllm"))
-    return tuple(one for one in every if one.kind == "prefix"), own, tuple(one for one in lines if one not in own)
-
-
-@lru_cache(maxsize=1)
-def layer_of_format() -> dict[str, str]:
-    """Layer of a line by its shape, for the shapes that have one."""
-    return {shape.name: shape.layer for shape in shapes() if shape.layer != "-"}
-
-
 def read_line(text: str) -> Line:
     """Split `text` (one line, with or without its end) into its parts. Never raises."""
     text = text[:_LONGEST_LINE].removesuffix("\n")
     is_continued = text.endswith("\r")
     rest = visible(text)
+    if (plain := _read_plain(rest, is_continued)) is not None:
+        return plain
     line, rest = _peel(Line("", is_continued=is_continued), rest)
     if rest.startswith("{") and rest.rstrip().endswith("}"):
         from_json = _read_json(rest, line)
         if from_json is not None:
             return from_json
     return _read_rest(line, rest)
+
+
+@lru_cache(maxsize=1)
+def _plain_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """vLLM's own shapes with at most a process tag in front, each as one pattern: these are most lines."""
+    tag = next(shape.pattern.pattern for shape in shapes() if shape.name == "process")
+    _, own, _ = split_shapes()
+    return tuple((shape.name, re.compile(f"(?:{tag})?{shape.pattern.pattern}", re.DOTALL)) for shape in own)
+
+
+def _read_plain(text: str, is_continued: bool) -> Line | None:
+    """The quick way for what needs no peeling: a plain line of vLLM, or one that begins with a blank and so is bare."""
+    if text[:1].isspace():
+        return Line(text, is_continued=is_continued)
+    for name, pattern in _plain_patterns():
+        match = pattern.match(text)
+        if match is None:
+            continue
+        process, pid, level, time, file, line, message = match.group(*_PLAIN_GROUPS)
+        if "[repeated " in message or (process is not None and " " in process):
+            return None
+        return Line(
+            message,
+            level,
+            file,
+            int(line),
+            process,
+            _number(pid),
+            time=time,
+            format=name,
+            prefixes=("process",) if process is not None else (),
+            is_continued=is_continued,
+        )
+    return None
 
 
 def visible(text: str) -> str:
@@ -154,7 +132,7 @@ def visible(text: str) -> str:
 
 def _peel(line: Line, rest: str) -> tuple[Line, str]:
     """Take off what stands in front, over and over; the innermost process and rank count."""
-    prefixes, own, _ = _split_shapes()
+    prefixes, own, _ = split_shapes()
     for _ in range(_MOST_PREFIXES):
         if not rest or any(shape.pattern.match(rest) for shape in own):
             break
@@ -179,7 +157,7 @@ def _peel(line: Line, rest: str) -> tuple[Line, str]:
 
 
 def _is_own_format(rest: str) -> bool:
-    return any(shape.name == "python_logging" and shape.pattern.match(rest) for shape in _split_shapes()[2])
+    return any(shape.name == "python_logging" and shape.pattern.match(rest) for shape in split_shapes()[2])
 
 
 def _rank_in(groups: dict[str, Any], known: int | None) -> int | None:
@@ -190,7 +168,7 @@ def _rank_in(groups: dict[str, Any], known: int | None) -> int | None:
 
 
 def _read_rest(line: Line, rest: str) -> Line:
-    _, own, others = _split_shapes()
+    _, own, others = split_shapes()
     if rest and _STAMP.search(rest):
         if user := _USER.match(rest):
             inner, rest = _peel(line, rest[user.end() :]) if user["user"] else (line, rest)
@@ -236,60 +214,32 @@ def _number(text: str | None) -> int | None:
 
 def _read_json(text: str, line: Line) -> Line | None:
     """A line that is a JSON object: a container's or a journal's envelope, or a record. None: it is neither."""
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+    content = object_in(text)
+    if content is None:
         return None
-    if not isinstance(content, dict):
+    envelope = envelope_in(content)
+    if envelope is not None and len(line.prefixes) < _MOST_PREFIXES:
+        inner = read_line(envelope.text)
+        return replace(
+            inner,
+            stamp=inner.stamp or envelope.stamp or line.stamp,
+            source=inner.source or envelope.source or line.source,
+            process=inner.process or line.process,
+            pid=inner.pid or line.pid,
+            prefixes=(*line.prefixes, envelope.kind, *inner.prefixes),
+        )
+    record = record_in(content)
+    if record is None:
         return None
-    if isinstance(content.get("log"), str) and "stream" in content:  # docker's json-file driver
-        return _unwrapped(line, content["log"], "docker_json", _text(content, "time"), None)
-    if "MESSAGE" in content:  # journalctl -o json; bytes that are no text come as a list of numbers
-        message = content["MESSAGE"]
-        if isinstance(message, list) and all(isinstance(one, int) and 0 <= one < 256 for one in message):
-            message = bytes(message).decode("utf-8", "replace")
-        if not isinstance(message, str):
-            return None
-        unit = _text(content, "_SYSTEMD_UNIT", "CONTAINER_NAME", "SYSLOG_IDENTIFIER")
-        return _unwrapped(line, message, "journal_json", _text(content, "__REALTIME_TIMESTAMP"), unit)
-    return _json_record(line, content)
-
-
-def _unwrapped(line: Line, text: str, prefix: str, time: str | None, source: str | None) -> Line:
-    if len(line.prefixes) >= _MOST_PREFIXES:
-        return replace(line, message=text)
-    inner = read_line(text)
-    return replace(
-        inner,
-        stamp=inner.stamp or time or line.stamp,
-        source=inner.source or source or line.source,
-        process=inner.process or line.process,
-        pid=inner.pid or line.pid,
-        prefixes=(*line.prefixes, prefix, *inner.prefixes),
-    )
-
-
-def _json_record(line: Line, content: dict[str, Any]) -> Line | None:
-    """A record of Python's logging as JSON: vLLM's own from 0.32.0 (--logging-config.formatter json) and its like."""
-    message = _text(content, "message", "msg", "event")
-    level = _text(content, "levelname", "level", "severity")
-    if message is None or level is None:
-        return None
-    trace = _text(content, "exc_info", "exc_text", "exception", "stack")
-    level = level.upper()
     return replace(
         line,
-        message=f"{message}\n{trace}" if trace else message,
-        level=_LEVELS.get(level, level),
-        file=_text(content, "filename", "fileName"),
-        line=content["lineno"] if isinstance(content.get("lineno"), int) else None,
-        process=_text(content, "processName") or line.process,
-        pid=content["process"] if isinstance(content.get("process"), int) else line.pid,
-        time=_text(content, "asctime", "timestamp", "time"),
-        logger=_text(content, "name", "logger"),
+        message=record.message,
+        level=_LEVELS.get(record.level, record.level),
+        file=record.file,
+        line=record.line,
+        process=record.process or line.process,
+        pid=record.pid if record.pid is not None else line.pid,
+        time=record.time,
+        logger=record.logger,
         format="json",
     )
-
-
-def _text(content: dict[str, Any], *names: str) -> str | None:
-    return next((content[name] for name in names if isinstance(content.get(name), str)), None)

@@ -9,7 +9,7 @@ from engine_probe.logs.versions import is_in
 
 if TYPE_CHECKING:
     from engine_probe.logs.lines import Line
-    from engine_probe.logs.stages import Marker
+    from engine_probe.logs.markers import Marker
 
 # From 0.11 on ranks 1..n pass most markers silently (vllm/logger.py, scope="local"): their own last marker is old.
 _EVERY_RANK_SPEAKS = "0.0.0..0.10.99"
