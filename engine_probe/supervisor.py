@@ -31,6 +31,7 @@ __all__ = ["Limits", "Probe"]
 _LONGEST_EVENT_BYTES = 16 * 1024 * 1024
 _KEPT_COMPLAINT_BYTES = 65536
 _LEAVE_S = 30.0
+_MOST_WAITING_EVENTS = 10_000
 _LIMITS_TICK_S = 0.25
 
 
@@ -51,6 +52,8 @@ class Probe:
         self._wordings = read_wordings()
         self._process: asyncio.subprocess.Process | None = None
         self._queue: asyncio.Queue[ev.Event | None] = asyncio.Queue()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._following: dict[str, Following] = {}
         self._readers: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
@@ -98,6 +101,7 @@ class Probe:
         process, self._process = self._process, None
         if process is None:
             return
+        self._has_room.set()
         if process.stdin is not None and not process.stdin.is_closing():
             process.stdin.close()
         try:
@@ -154,6 +158,8 @@ class Probe:
         """Every event in order, until the child has ended. For one consumer."""
         while True:
             event = await self._queue.get()
+            if self._queue.qsize() < _MOST_WAITING_EVENTS // 2:
+                self._has_room.set()
             if event is None:
                 self._queue.put_nowait(None)
                 return
@@ -185,6 +191,10 @@ class Probe:
             following = self._following.get(event.model or "")
             for one in [event] if following is None else following.take(event, loop.time()):
                 self._emit(one)
+            # A consumer that is slower than the engine's text makes the child wait and drop, never us grow.
+            if self._queue.qsize() >= _MOST_WAITING_EVENTS and self._process is not None:
+                self._has_room.clear()
+                await self._has_room.wait()
         self._child_ended(await process.wait())
         self._queue.put_nowait(None)
 

@@ -31,6 +31,7 @@ from tests.stand_in.probing import (
     of_kind,
     only,
     request_then_stop,
+    until,
 )
 
 pytestmark = pytest.mark.timeout(60)
@@ -186,3 +187,25 @@ def test_the_archive_holds_the_child_and_events_only() -> None:
     names = zipfile.ZipFile(io.BytesIO(child_archive())).namelist()
     assert {"__main__.py", "engine_probe/events.py", "engine_probe/child/keeper.py"} <= set(names)
     assert not [name for name in names if "supervisor" in name]
+
+
+async def test_a_consumer_that_is_slow_bounds_what_waits_and_loses_nothing() -> None:
+    async with Probe(ENGINE) as probe:
+        await probe.load(StandInLaunch("chatter", free_port()), "cold")
+        await until(lambda: probe._queue.qsize() >= 10_000)
+        lines, most_waiting = [], 0
+        async for event in probe.events():
+            most_waiting = max(most_waiting, probe._queue.qsize())
+            if isinstance(event, ev.Text):
+                lines.append(event.line)
+            if isinstance(event, ev.Ended):
+                break
+    assert most_waiting < 11_000
+    assert lines == [f"line {number}" for number in range(60_000)]
+
+
+async def test_a_probe_can_be_left_while_much_is_waiting() -> None:
+    async with Probe(ENGINE) as probe:
+        await probe.load(StandInLaunch("chatter", free_port()), "cold")
+        await until(lambda: probe._queue.qsize() >= 10_000)
+    assert isinstance([event async for event in probe.events()][-1], ev.Ended)

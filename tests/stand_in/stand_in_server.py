@@ -98,6 +98,12 @@ def flood(_port: int) -> None:
     Path(os.environ["FLOODED"]).touch()
 
 
+def chatter(_port: int) -> None:
+    """Many short lines, as fast as they are taken."""
+    for number in range(60_000):
+        print("line", number)
+
+
 def tell(_port: int) -> None:
     """How large the environment arrived, and the word in it."""
     print("told", len(os.environ.get("LARGE", "")), os.environ.get("TMPDIR"), flush=True)
@@ -111,6 +117,7 @@ BEHAVIOURS = {
     "traceback": fail,
     "garbage": print_garbage,
     "flood": flood,
+    "chatter": chatter,
     "tell": tell,
 }
 
