@@ -30,7 +30,9 @@ def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "big.log"
     content = b"\n".join([*SHAPES.values(), LOAD.replace(b"m-7b", b"n-8b"), b"x" * 3000]) + b"\n"
-    path.write_bytes(content * (8 * BLOCK_BYTES // len(content)) + b"the last line")
+    minutes = range(8 * BLOCK_BYTES // len(content))
+    later = (content.replace(b"10:11:", b"%02d:%02d:" % divmod(601 + minute, 60)) for minute in minutes)
+    path.write_bytes(b"".join(later) + b"the last line")
     return path
 
 
@@ -42,7 +44,7 @@ def indexed(log: LogIndex) -> LogIndex:
 
 def said(log: LogIndex) -> list[object]:
     """All that an index says of its lines."""
-    span = Wanted(span=Span(since=Bound(b"10:11:46")))
+    span = Wanted(span=Span(since=Bound(b"10:20:00"), until=Bound(b"03-02 10:32:59")))
     return [log.lines(0, log.line_count), log.stage_changes(), log.models(), log.filter(span).rows(0, log.line_count)]
 
 

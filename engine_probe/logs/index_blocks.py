@@ -37,11 +37,13 @@ class Cutter:
         self.file = file
         self.position = position
         self.stop = stop
+        self.block_bytes = BLOCK_BYTES
+        """May be set lower, where blocks take long to scan."""
         self._searched_to = 0
 
     def next(self) -> Cut | None:
         """The next block, None at the end of the file. An unfinished last line is not passed over."""
-        size = BLOCK_BYTES if self.stop is None else min(BLOCK_BYTES, self.stop - self.position + 1)
+        size = self.block_bytes if self.stop is None else min(self.block_bytes, self.stop - self.position + 1)
         content = read_at(self.file, self.position - 1, size) if self.position else self._first(size)
         end = content.rfind(b"\n", 1)
         if end > 0:
@@ -50,7 +52,9 @@ class Cutter:
         if len(content) <= 1:
             return None
         return (
-            self._overlong(content[: LONGEST_SHOWN_BYTES + 1]) if len(content) == BLOCK_BYTES else self._rest(content)
+            self._overlong(content[: LONGEST_SHOWN_BYTES + 1])
+            if len(content) == self.block_bytes
+            else self._rest(content)
         )
 
     def _first(self, size: int) -> bytes:
@@ -61,7 +65,7 @@ class Cutter:
 
     def _overlong(self, head: bytes) -> Cut:
         """Look for the line's end a step at a time, so that an endless line blocks nobody."""
-        place = max(self._searched_to, self.position + BLOCK_BYTES - 1)
+        place = max(self._searched_to, self.position + self.block_bytes - 1)
         step = read_at(self.file, place, _STEP_BYTES)
         found = step.find(b"\n")
         if found < 0:

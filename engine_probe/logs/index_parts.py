@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from engine_probe.logs.index_blocks import Cutter
+from engine_probe.logs.index_blocks import BLOCK_BYTES, Cutter
 from engine_probe.logs.index_helper import scan_block, start_helpers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from engine_probe.logs.index_blocks import Cut
     from engine_probe.logs.index_helper import Helper, ScannedBlock
     from engine_probe.logs.index_scan import Scanner
+
+_LONG_SECONDS = 0.008
+_LEAST_BLOCK_BYTES = 1 << 14
 
 
 class Parts:
@@ -22,6 +26,7 @@ class Parts:
         self.file = file
         self._scanner = scanner
         self._cutter = Cutter(file)
+        self._cutter.block_bytes = _LEAST_BLOCK_BYTES
         self._may_be_helped = may_be_helped
         self._helpers: list[Helper] = []
         """Those that still scan, in the order of their parts."""
@@ -64,7 +69,18 @@ class Parts:
         cut = self._cutter.next()
         if self._helpers and start < self._helpers[0].start and (cut is None or not cut.is_whole):
             self.end()  # the file has become so short that their parts are gone
-        return None if cut is None else scan_block(self._scanner, start, cut)
+        return None if cut is None else self._scanned(start, cut)
+
+    def _scanned(self, start: int, cut: Cut) -> ScannedBlock:
+        """Blocks that take long, because no two of their lines are alike, are made smaller: a key is waiting."""
+        began = time.thread_time()
+        block = scan_block(self._scanner, start, cut)
+        seconds = time.thread_time() - began
+        if seconds > _LONG_SECONDS:
+            self._cutter.block_bytes = max(_LEAST_BLOCK_BYTES, self._cutter.block_bytes // 4)
+        elif seconds < _LONG_SECONDS / 8:
+            self._cutter.block_bytes = min(BLOCK_BYTES, self._cutter.block_bytes * 2)
+        return block
 
     def _join(self, helper: Helper) -> None:
         """Take over what a helper found; where that is nothing, or for another release, its part is scanned here."""

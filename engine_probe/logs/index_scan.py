@@ -262,12 +262,13 @@ def _told(pattern: re.Pattern[bytes], line: bytes) -> str | None:
 
 
 def _family_of(key: Key) -> Key:
-    return (key[0].partition(b'"message"')[0], *key[1:-2], key[-2].partition(b"]")[0])
+    place, bracket, _ = key[-2].partition(b"]")
+    return (key[0].partition(b'"message"')[0], *key[1:-2], place if bracket else b"")
 
 
 def _head_of(key: Key) -> bytes:
-    place, _, head = key[-2].partition(b"]")
-    return head[:_HEAD_THAT_TELLS] if place else key[-1][:_HEAD_THAT_TELLS]
+    place, bracket, head = key[-2].partition(b"]")
+    return (head if bracket else place or key[-1])[:_HEAD_THAT_TELLS]
 
 
 def _drawn(block: bytes) -> bytes:
