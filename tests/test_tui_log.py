@@ -63,7 +63,7 @@ def test_clean_bounds_an_endless_line():
         ),
         (
             "(Worker pid=2632) INFO 11-29 17:39:03 [cpu_model_runner.py:68] Starting to load model",
-            LogRow(clock_of(samples.NOON), "worker", "info", "cpu_model_runner.py: Starting to load model"),
+            LogRow(clock_of(samples.NOON), "model_runner", "info", "cpu_model_runner.py: Starting to load model"),
         ),
         (
             "(Worker_TP0 pid=2) WARNING 11-29 17:39:03 [parallel_state.py:7] slow",
