@@ -264,6 +264,7 @@ def test_indexing_goes_on_where_it_stopped(tmp_path: Path) -> None:
         (Wanted(stages=frozenset({"config", "engine_build"})), [0, 1, 2]),
         (Wanted(processes=frozenset({"Worker_TP1"})), [4, 8]),
         (Wanted(processes=frozenset({"Worker"}), rank=0), [3, 9]),
+        (Wanted(processes=frozenset({"APIServer"}), stages=frozenset({"memory_planning"})), [17, 18]),
         (Wanted(rank=7), []),
         (Wanted(model="acme/m-7b"), [*range(19)]),
         (Wanted(model="other"), []),

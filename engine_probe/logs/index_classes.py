@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from engine_probe.events import STAGES
-from engine_probe.logs.layers import layer_of_file, layer_of_logger, layer_of_process
+from engine_probe.logs.layers import layer_of_record
 from engine_probe.logs.lines import read_line
-from engine_probe.logs.shapes import layer_of_format
 from engine_probe.logs.stages import read_wordings
-
-if TYPE_CHECKING:
-    from engine_probe.logs.lines import Line
-    from engine_probe.logs.markers import Marker
 
 LEVELS = ("", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LAYERS = ("unknown", "frontend", "engine", "worker", "model_runner", "outside")
@@ -36,6 +31,7 @@ _OWN_COLOURS = tuple(
     b"\x1b[" + code + b"m" for code in (b"0;0", b"0", b"90", b"1;36", b"0;36", b"32", b"33", b"31", b"35", b"37")
 )
 _TRACEBACK = "Traceback (most recent call last):"
+_SERVER_FORMATS = ("uvicorn", "uvicorn_access")
 _LONGEST_READ = 8192
 """Bytes of a line that are looked at: whatever tells a line's kind stands near its start."""
 
@@ -64,27 +60,18 @@ def default_classify() -> Classify:
         line = read_line(text)
         marker = wordings.marker_of(line.message)
         process = line.process or (None if line.rank is None else f"rank={line.rank}")
+        if process is None and line.format in _SERVER_FORMATS:  # from 0.31.0 on, only records name their process
+            process = "APIServer"
         level = line.level if line.level in LEVELS else None
         if line.format is None and line.message.startswith(_TRACEBACK):  # printed when nothing caught the exception
             level = "ERROR"
         stage = None if marker is None else marker.enters
         is_bare = line.format is None and level is None and stage is None
-        return LineClass(level, _layer(line, marker, version), process, line.pid, stage, is_bare)
+        told = None if marker is None else marker.layer
+        layer = layer_of_record(line, line.message, (), version, told, line.process)
+        return LineClass(level, layer, process, line.pid, stage, is_bare)
 
     return classify
-
-
-def _layer(line: Line, marker: Marker | None, version: str | None) -> str:
-    """By logger or module, else by what is said, else by who says it."""
-    by_module = "unknown"
-    if line.logger is not None:
-        by_module = layer_of_logger(line.logger)
-    elif line.file is not None:
-        by_module = layer_of_file(line.file, line.line, line.message, version)
-    if by_module != "unknown":
-        return by_module
-    said = layer_of_format().get(line.format or "") or (marker.layer if marker else None)
-    return said or layer_of_process(line.process or "")
 
 
 def without_colours(block: bytes) -> bytes:
