@@ -222,7 +222,7 @@ def test_text_is_never_markup_nor_a_terminal_command() -> None:
 WRITE = (
     "import sys; from tui import cli; from tui.output import Output, note\n"
     "def show(_):\n"
-    "    Output().text('4,096 → 1,408 ≥ 8 ▓ \\udcff'); note('a → b'); print('NAME…'); return 0\n"
+    "    Output().text('4,096 → 1,408 ≥ 8 ⏎ \\udcff'); note('a → b'); print('NAME…'); return 0\n"
     "cli._run = show; cli.main([])\n"
 )
 
@@ -246,14 +246,14 @@ def _written(**env: str) -> tuple[str, str]:
 )
 def test_a_narrow_encoding_gets_signs_in_ascii_and_never_fails(env: dict[str, str]) -> None:
     out, err = _written(**env)
-    assert out == "4,096 -> 1,408 >= 8 \\u2593 \\udcff\nNAME...\n"
+    assert out == "4,096 -> 1,408 >= 8 \\u23ce \\udcff\nNAME...\n"
     assert err == "a -> b\n"
 
 
 @pytest.mark.parametrize("env", [{}, {"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C", "PYTHONIOENCODING": "utf-8"}], ids=str)
 def test_a_wide_encoding_keeps_its_signs(env: dict[str, str]) -> None:
     out, err = _written(**env)
-    assert out == "4,096 → 1,408 ≥ 8 ▓ \\udcff\nNAME…\n"
+    assert out == "4,096 → 1,408 ≥ 8 ⏎ \\udcff\nNAME…\n"
     assert err == "a → b\n"
 
 

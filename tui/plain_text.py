@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 ERRORS = "vllm-console-plain"
 """The name under which `substitute` is registered with codecs."""
 _LOCALE_VARIABLES = ("LC_ALL", "LC_CTYPE", "LANG")
-_PLAIN = {
+SIGNS = {
     "→": "->", "←": "<-", "↑": "^", "↓": "v", "≥": ">=", "≤": "<=", "≠": "!=", "±": "+-", "×": "x", "−": "-", "–": "-",
-    "—": "--", "…": "...", "·": "-", "✓": "ok", "✗": "X", "▸": ">", "━": "=", "─": "-", "│": "|", "█": "#",
-    "’": "'", "‘": "'", "“": '"', "”": '"', "\xa0": " ", "°": " deg ", "µ": "u", "⏎": "enter",
+    "—": "-", "…": "...", "·": "-", "✓": "+", "✗": "X", "▸": ">", "━": "=", "─": "-", "│": "|", "█": "#", "▓": "=",
+    "▒": "-", "’": "'", "‘": "'", "“": '"', "”": '"', "\xa0": " ", "°": "o", "µ": "u",
 }  # fmt: skip
 
 
@@ -58,4 +58,4 @@ def _character(character: str, encoding: str) -> str:
 
 
 def _written(character: str) -> str:
-    return _PLAIN.get(character) or character.encode("ascii", "backslashreplace").decode("ascii")
+    return SIGNS.get(character) or character.encode("ascii", "backslashreplace").decode("ascii")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import codecs
 import locale
-import os
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from textual.content import Content, Span
+
+from tui.plain_text import SIGNS, asks_for_ascii
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,14 @@ ASCII = replace(
     border="ascii",
 )
 
-_PLAIN = {
-    "✓": "+", "✗": "X", "▸": ">", "–": "-", "—": "-", "−": "-", "█": "#", "▓": "=", "▒": "-", "·": "-", "…": "~",
-    "━": "=", "─": "-", "│": "|", "×": "x", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≥": ">=", "≤": "<=", "≠": "!=",
-    "±": "~", "’": "'", "‘": "'", "“": '"', "”": '"', "\xa0": " ", "°": "o",
-}  # fmt: skip
+_PLAIN = {**SIGNS, "…": "~"}
+"""Where a text is cropped, one cell is all that there is."""
 
 
 def _ascii(character: str) -> str:
     if character.isascii():
         return character
     return _PLAIN.get(character) or "?" * max(cell_len(character), 0)
-
-
-def _locale_name() -> str:
-    return next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
 
 
 def _ascii_parts(plain: str) -> list[str]:
@@ -100,8 +94,8 @@ def _ascii_parts(plain: str) -> list[str]:
 
 def choose(ascii_only: bool | None = None, encoding: str | None = None) -> Glyphs:
     """ASCII when asked for, or when the locale is C or its encoding cannot write Unicode."""
-    if ascii_only is None and encoding is None and _locale_name() in ("C", "POSIX"):
-        return ASCII  # Python itself writes UTF-8 there (PEP 540): its encoding says nothing of the terminal
+    if ascii_only is None and encoding is None and asks_for_ascii():
+        return ASCII
     if ascii_only is None:
         name = encoding or locale.getpreferredencoding(False) or "ascii"
         try:
