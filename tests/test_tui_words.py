@@ -182,6 +182,26 @@ def test_memory_says_what_the_number_means():
     assert "GiB used" in host_line(samples.HOST, 78, UNICODE).plain
 
 
+def test_no_promise_is_cut_on_a_wide_screen():
+    long = replace(samples.RAISE, promises=("GPU memory held by others < 1.00 GiB",))
+    session = replace(samples.TESTED, fixes=(samples.LOWER, long, samples.FP8))
+    body = fixes_body(session, "lower-max-model-len", 116, UNICODE)
+    rows = [row.plain for choice in body.choices for row in choice.rows]
+    assert any(long.promises[0] in row for row in rows)
+    assert not any("…" in row for row in rows)
+    assert max(len(row) for row in rows) <= 116
+
+
+async def test_help_fits_its_page():
+    app = ConsoleApp(backend(FakeRun([])))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: app.screen.query("#text") and app.screen.query_one("#text").shown.plain)
+        text = app.screen.query_one("#text")
+        await until(pilot, lambda: text.size.width > 0)
+        assert max(len(row) for row in text.shown.plain.split("\n")) <= text.size.width
+
+
 async def test_edited_price_is_not_claimed():
     app = ConsoleApp(backend(replaying(samples.TESTED)), start="wizard")
     async with app.run_test(size=(120, 36)) as pilot:

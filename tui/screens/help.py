@@ -93,7 +93,7 @@ class HelpScreen(ConsoleScreen):
         self.query_one("#page").focus()
 
     def on_resize(self) -> None:
-        self.query_one("#text", Words).show(draw_help(max(self.size.width - 4, 30), self.console.glyphs))
+        self.query_one("#text", Words).show(draw_help(max(self.size.width - 6, 30), self.console.glyphs))
         self.refresh_keys()
 
     def moment(self) -> Moment:

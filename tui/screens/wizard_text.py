@@ -32,7 +32,7 @@ _YOUR_TURN = {
     Step.FIX: "Your turn: choose a fix; you see the difference before anything changes.",
     Step.VERIFY: "Your turn: keep the fix, or undo it.",
 }
-_YOUR_TURN_AGAIN = "The fix is undone; why stands below. Your turn: choose another, or write the report."
+_YOUR_TURN_AGAIN = "The fix is undone, and why is below. Choose another, or w writes the report."
 _YOUR_TURN_TO_TEST = "Your turn: choose a claim and run its experiment."
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WIDE = 100
 _LABEL = 11
+_RISK = 16
 
 
 def find_fix(session: Session | None, marked: str | None) -> FixOption | None:
@@ -44,9 +45,10 @@ def fixes_body(session: Session, marked: str | None, width: int, glyphs: Glyphs)
     if not session.fixes:
         words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
         return Body(above=part(words, "$quiet"))
-    choices = [Choice(None, (_heading(width),))]
+    columns = _columns(session, width)
+    choices = [Choice(None, (_heading(width, columns),))]
     possible_first = sorted(session.fixes, key=lambda fix: fix.unavailable is not None)
-    choices += [Choice(fix.id, _option_rows(fix, width, glyphs)) for fix in possible_first]
+    choices += [Choice(fix.id, _option_rows(fix, width, columns, glyphs)) for fix in possible_first]
     fix = find_fix(session, marked)
     below = [part(""), *fix_detail(fix, width)] if fix else []
     return Body(above=lines(_undone_rows(session, width)), choices=tuple(choices), marked=marked, below=lines(below))
@@ -63,21 +65,22 @@ def _undone_rows(session: Session, width: int) -> list[Content]:
     return [*rows, part("")] if rows else []
 
 
-def _columns(width: int) -> tuple[int, int]:
-    """Cells for what it expects, and for price or outcome."""
-    return (max(28, width * 27 // 100), max(28, width * 26 // 100)) if width >= _WIDE else (0, 16)
+def _columns(session: Session, width: int) -> tuple[int, int]:
+    """Cells for what it expects, whole, and for risk or outcome. The price takes a sentence: it stands below."""
+    longest = max((len(fix.promises[0]) for fix in session.fixes if fix.promises), default=0) + 2
+    return (longest, _RISK) if width >= _WIDE and longest <= width * 4 // 10 else (0, _RISK)
 
 
-def _heading(width: int) -> Content:
-    expect, price = _columns(width)
-    return part(cell("Fixes, one change each", width - expect - price), "bold") + part(
-        cell("expects", expect) + cell("price" if expect else "risk", price), "$quiet"
+def _heading(width: int, columns: tuple[int, int]) -> Content:
+    expect, risk = columns
+    return part(cell("Fixes, one change each", width - expect - risk), "bold") + part(
+        cell("expects", expect) + cell("risk", risk), "$quiet"
     )
 
 
-def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, ...]:
-    expect, price = _columns(width)
-    title_width = width - 2 - expect - price
+def _option_rows(fix: FixOption, width: int, columns: tuple[int, int], glyphs: Glyphs) -> tuple[Content, ...]:
+    expect, risk = columns
+    title_width = width - 2 - expect - risk
     style = "$quiet" if fix.unavailable else ""
     first, *more = [line.plain for line in wrapped(clean(fix.title), title_width - 4, most=2)]
     row = part(cell(first, title_width - 2) + "  ", style)
@@ -85,20 +88,15 @@ def _option_rows(fix: FixOption, width: int, glyphs: Glyphs) -> tuple[Content, .
         row += part(cell(fix.promises[0] if fix.promises else "", expect - 2) + "  ", style)
     outcome = {"verified": f"{glyphs.done} verified", "did not hold": f"{glyphs.failed} did not hold"}.get(fix.outcome)
     if outcome:
-        row += part(cell(outcome, price), "$success" if fix.outcome == "verified" else "$error")
-    elif fix.unavailable and not expect:
-        row += part(cell(f"{glyphs.rest} not possible", price), "$warning")
+        row += part(cell(outcome, risk), "$success" if fix.outcome == "verified" else "$error")
+    elif fix.unavailable:
+        row += part(cell(f"{glyphs.rest} not possible", risk), "$warning")
     else:
-        row += part(cell(_price(fix) if expect else fix.risk, price).rstrip(), "$quiet")
+        row += part(cell(fix.risk, risk).rstrip(), "$quiet")
     folded = [part("  " + line, style) for line in more]
-    if fix.unavailable and expect:
-        reason = part(cell(f"{glyphs.rest} not possible: {fix.unavailable}", width - 4).rstrip(), "$warning")
-        return (row, *folded, part("  ") + reason)
+    if fix.unavailable and width >= _WIDE:
+        folded += wrapped(clean(fix.unavailable), width - 4, 2, "$warning", most=2)
     return (row, *folded)
-
-
-def _price(fix: FixOption) -> str:
-    return (fix.you_lose or "none") if fix.proposed is None else "not worked out"
 
 
 def fix_detail(fix: FixOption, width: int) -> list[Content]:
