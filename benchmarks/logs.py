@@ -33,6 +33,7 @@ _TIMES = 9
 @dataclass(frozen=True)
 class Run:
     seconds: float
+    cpu_seconds: float
     peak_mb: float
     output: str
 
@@ -54,7 +55,9 @@ def ours(path: Path) -> None:
         start = time.perf_counter()
         is_done = log.advance()
         longest = max(longest, time.perf_counter() - start)
+    used = os.times()
     result |= {"indexed": time.perf_counter() - began, "longest batch": longest}
+    result["indexed: CPU with helpers"] = used.user + used.system + used.children_user + used.children_system
     errors = frozenset({"ERROR", "CRITICAL"})
     middle = log.lines(log.line_count // 2, log.line_count // 2 + 1)[0].text
     stamp = re.search(r"\d\d-\d\d \d\d:\d\d:\d\d", middle)
@@ -90,7 +93,7 @@ def run(argv: list[str]) -> Run:
         if process.returncode:
             raise SystemExit(f"{argv[0]} ended with exit code {process.returncode}: {' '.join(argv)}")
         output.seek(0)
-        return Run(seconds, used.ru_maxrss / 1024, output.read())
+        return Run(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, output.read())
 
 
 def programs(path: Path) -> dict[str, list[str]]:
@@ -129,6 +132,7 @@ def summary(runs: dict[str, list[Run]]) -> dict[str, float]:
             result[name] = statistics.median(one.seconds for one in done)
             ratios = [part["indexed"] / one.seconds for part, one in zip(parts, done, strict=True)]
             result[f"indexed / {name}"] = statistics.median(ratios)
+            result[f"{name}: CPU"] = statistics.median(one.cpu_seconds for one in done)
             result[f"{name}: MB"] = statistics.median(one.peak_mb for one in done)
     result["MB"] = statistics.median(one.peak_mb for one in runs["ours"])
     result["bytes a line above 40 MB"] = max(0.0, (result["MB"] - 40) * 2**20 / result["lines"])
