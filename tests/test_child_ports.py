@@ -83,7 +83,7 @@ def test_a_promise_is_seen_by_other_processes_and_goes_with_its_holder() -> None
 
 @pytest.mark.parametrize(("wanted", "number"), [("nonsense", 8000), ("99999", 99999)])
 def test_a_port_that_is_none_is_vllm_s_to_refuse(wanted: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine_probe.child.ports._is_free", lambda _: True)
+    monkeypatch.setattr("engine_probe.child.ports._promise", lambda _: socket.socket())
     argv = ["vllm", "serve", "m", "--port", wanted]
     with closing(choose_port(argv, keep=False)) as chosen:
         assert (chosen.number, chosen.argv, chosen.note) == (number, argv, None)

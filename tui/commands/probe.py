@@ -25,6 +25,7 @@ from engine_probe.launch import Deployment
 from engine_probe.preflight import look_at
 from engine_probe.probe_run import ProbeRun
 from engine_probe.supervisor import Limits, Probe
+from tui.clear_click import ENGINE_HELP, Seconds
 from tui.commands.consent import confirm_load
 from tui.commands.interrupts import Interrupts
 from tui.commands.probe_files import RunFiles
@@ -70,12 +71,17 @@ def _starts_launch(word: str, following: str) -> bool:
 
 @click.command(cls=_LaunchAfterOptions)
 @click.option("--grade", type=click.Choice(["dry", "warm", "cold"]), default="cold", show_default=True)
-@click.option("--engine", "engine_name", metavar="ENGINE", help="A Python, a venv, container:NAME, pod:NAME, ssh:HOST.")
+@click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
 @click.option("--hold", is_flag=True, help="Keep the models up until Ctrl-C.")
 @click.option("--keep-port", is_flag=True, help="Fail where a port is taken instead of choosing another.")
 @click.option(
-    "--hang", "hang_s", default=300.0, show_default=True, metavar="S", help="No progress for S seconds: hung."
+    "--hang",
+    "hang_s",
+    type=Seconds(least=1.0),
+    default=300.0,
+    show_default=True,
+    help="Hung is a load without progress for so long.",
 )
 @click.option(
     "--limit", "limits", multiple=True, metavar="STAGE=S", help="Longest time for a stage, or load=S for all."
