@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import signal
+import sys
 from dataclasses import replace
 
 import pytest
@@ -182,3 +185,18 @@ async def test_a_bug_is_kept_for_the_error_file_and_not_printed(monkeypatch):
             await pilot.press("t")
     assert isinstance(app.bug, RuntimeError)
     assert app._exit_renderables == []
+
+
+def test_console_whose_terminal_is_gone_ends(tmp_path):
+    """As when the ssh connection breaks: a pseudo-terminal that is closed while the first screen stands."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm", HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path))
+        os.execv(sys.executable, [sys.executable, "-m", "tui.cli"])
+    seen = b""
+    while b"What to do" not in seen:
+        seen += os.read(terminal, 65536)
+    os.close(terminal)
+    ended, status = os.waitpid(pid, 0)
+    assert ended == pid
+    assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, -signal.SIGHUP)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tui.widgets.memory_pane import HostView
 
 READ_EVERY_SECONDS = 1.0
+HANGUP_SECONDS = 15.0
 EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
 
 
@@ -275,9 +276,24 @@ def run_console(
     return code
 
 
+def _end_without_terminal(app: ConsoleApp) -> None:
+    """The terminal is gone: nothing is written to it any more, because Textual waits for ever for what it wrote.
+
+    If the way out is blocked all the same, the process ends; the probe sees that and cleans up by itself.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
+    last_resort = threading.Timer(HANGUP_SECONDS, os._exit, (128 + signal.SIGHUP,))
+    last_resort.daemon = True
+    last_resort.start()
+    app.end_by_signal(signal.SIGHUP)
+
+
 async def _run(app: ConsoleApp) -> int:
     """Signals are handled between two events, never inside one: the console leaves by its own way out."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, app.end_by_signal, number)
+    loop.add_signal_handler(signal.SIGTERM, app.end_by_signal, signal.SIGTERM)
+    loop.add_signal_handler(signal.SIGHUP, _end_without_terminal, app)
     return await app.run_async() or 0
