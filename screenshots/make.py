@@ -67,7 +67,7 @@ async def take(engine: str | None) -> None:
 
         await pilot.pause(1.5)
         save("start")
-        await pilot.press("enter")
+        await pilot.press("down", "enter")  # the second choice is the lab's case
         await until(pilot, lambda: bool(getattr(session(), "fixes", ())), "a fix")
         await pilot.pause(1.0)
         save("wizard-hypotheses")
