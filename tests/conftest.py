@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,13 @@ import pytest
 
 if TYPE_CHECKING:
     from engine_probe.engine import Engine
+
+
+def pytest_configure() -> None:
+    """A shell's background job, and nohup, ignore signals; what tests start would inherit that and never end."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
