@@ -64,7 +64,8 @@ def to_value(text: str) -> Value:
 def is_slow(pattern: re.Pattern[str], probes: tuple[str, ...], clock: Callable[[], float] = time.thread_time) -> bool:
     """Whether `pattern` takes too long on a line of up to 10,000 characters.
 
-    In CPU time, so that a busy host makes no good pattern a bad one. The line grows step by step, so that a pattern whose time doubles with each character is caught while it returns.
+    In CPU time, so that a busy host makes no good pattern a bad one. The line grows step by step, so that a
+    pattern whose time doubles with each character is caught while it returns.
     """
     lengths = (*range(14, 34, 2), 50, 100, 300, 1_000, 3_000, 10_000)
     for probe in probes:
