@@ -11,7 +11,7 @@ from textual.widgets import Input
 from playbooks import decisions as decide
 from playbooks.session import Step
 from tests import tui_samples as samples
-from tests.tui_samples import FakeRun, backend, replaying
+from tests.tui_samples import FakeRun, backend, replaying, until
 from tui import actions
 from tui.app import ConsoleApp
 from tui.exports import keep_text
@@ -28,15 +28,6 @@ from tui.widgets.step_pane import StepPane
 from tui.widgets.words import Words
 
 SIZES = [(80, 24), (120, 36), (200, 50)]
-
-
-async def until(pilot, condition):
-    """Let the app work until `condition()` holds."""
-    for _ in range(400):
-        await pilot.pause(0.01)
-        if condition():
-            return
-    raise AssertionError("the condition never held")
 
 
 async def wizard_at(pilot, session):

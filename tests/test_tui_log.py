@@ -8,7 +8,7 @@ from textual.app import App
 
 from engine_probe import events as ev
 from tests import tui_samples as samples
-from tests.tui_samples import FakeRun, backend, replaying
+from tests.tui_samples import FakeRun, backend, replaying, until
 from tui.app import ConsoleApp
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII, UNICODE, choose
@@ -16,14 +16,6 @@ from tui.themes.palette import DARK
 from tui.widgets.clean_text import clean
 from tui.widgets.log_lines import LogRow, clock_of, layer_of, rows_of
 from tui.widgets.log_pane import MOST_ROWS, LogPane
-
-
-async def until(pilot, condition):
-    for _ in range(1000):
-        await pilot.pause(0.01)
-        if condition():
-            return
-    raise AssertionError("the condition never held")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests import tui_samples as samples
-from tests.tui_samples import backend, replaying
+from tests.tui_samples import backend, replaying, until_still
 from tui.app import ConsoleApp
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII, UNICODE
@@ -64,7 +64,7 @@ def pressing(state, keys):
         else:
             raise AssertionError("the state was never shown whole")
         await pilot.press(*keys)
-        await pilot.pause()
+        await until_still(pilot)
 
     return before
 

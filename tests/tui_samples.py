@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from textual.app import ScreenStackError
+from textual.css.query import NoMatches
 
 from engine_probe import events as ev
 from engine_probe.facts import Known, Unknown
@@ -413,6 +417,27 @@ def main(state: str = "whole") -> None:
     )
     with contextlib.suppress(KeyboardInterrupt):
         ConsoleApp(backend(run), start="start" if state == "whole" else "wizard").run()
+
+
+async def until(pilot, condition, seconds=60.0):
+    """Let the console work until `condition()` holds; a screen that is not there yet is no reason to fail."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        await pilot.pause(0.01)
+        with contextlib.suppress(NoMatches, ScreenStackError):
+            if condition():
+                return
+    raise AssertionError("the condition never held")
+
+
+async def until_still(pilot):
+    """Until the picture has not changed for a while: a busy host draws late."""
+    last, same = "", 0
+    while same < 5:
+        await pilot.pause(0.02)
+        picture = pilot.app.export_screenshot()
+        same = same + 1 if picture == last else 0
+        last = picture
 
 
 if __name__ == "__main__":
