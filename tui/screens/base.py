@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, cast
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
 
 from textual.css.query import NoMatches
 from textual.screen import Screen
@@ -12,10 +14,30 @@ from tui import actions
 from tui.widgets.key_bar import KeyBar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tui.actions import Moment
     from tui.app import ConsoleApp
     from tui.running import EngineView
     from tui.widgets.memory_pane import HostView
+
+
+S = TypeVar("S", bound="ConsoleScreen")
+P = ParamSpec("P")
+
+
+def when_whole(draw: Callable[Concatenate[S, P], None]) -> Callable[Concatenate[S, P], None]:
+    """For what draws: a screen that is being made or taken down lacks widgets, and then there is nothing to draw.
+
+    Readings and timers come at any moment; a whole screen draws everything once it is mounted.
+    """
+
+    @wraps(draw)
+    def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with suppress(NoMatches):
+            draw(self, *args, **kwargs)
+
+    return guarded
 
 
 class ConsoleScreen(Screen[None]):
@@ -68,11 +90,9 @@ class ConsoleScreen(Screen[None]):
         for bar in self.query(KeyBar):
             bar.unsay()
 
+    @when_whole
     def refresh_keys(self) -> None:
-        try:
-            self.query_one(KeyBar).set_actions(actions.available(self.moment()))
-        except NoMatches:
-            return
+        self.query_one(KeyBar).set_actions(actions.available(self.moment()))
 
     def do_back(self) -> None:
         self.app.pop_screen()

@@ -9,7 +9,7 @@ from textual.containers import VerticalScroll
 
 from tui import actions
 from tui.actions import Moment
-from tui.screens.base import ConsoleScreen
+from tui.screens.base import ConsoleScreen, when_whole
 from tui.screens.dialogs import AskText
 from tui.widgets.choice_list import Choice, ChoiceList
 from tui.widgets.key_bar import KeyBar
@@ -105,6 +105,7 @@ class StartScreen(ConsoleScreen):
         self._said = text
         self.query_one("#said", Words).show(lines(wrapped(text, width, style=style)) if text else part(""))
 
+    @when_whole
     def _draw(self) -> None:
         width = max(min(self.size.width - 5, 120), 30)
         self.query_one(TopBar).set_about(self._view.host, "", "")

@@ -13,6 +13,7 @@ from engine_probe.facts import Known
 from playbooks.session import Session, Step
 from tui import actions
 from tui.actions import Moment
+from tui.screens.base import when_whole
 from tui.screens.wizard_actions import WizardActions
 from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample, with_values
 from tui.widgets.hypotheses import find_hypothesis
@@ -106,7 +107,8 @@ class WizardScreen(WizardActions):
     def _take(self) -> None:
         self._take_is_due = False
         taken = self.driver.inbox.take()
-        self.query_one(LogPane).add(taken.rows, taken.row_count)
+        for pane in self.query(LogPane):
+            pane.add(taken.rows, taken.row_count)
         self._note_events(taken.last_events)
         if taken.session is not None:
             self._set_session(taken.session)
@@ -145,6 +147,7 @@ class WizardScreen(WizardActions):
             self._engine = f"vLLM {engine.version}"
         self._draw_host()
 
+    @when_whole
     def on_resize(self) -> None:
         width, height = self.size
         self.set_class(width < SMALLEST[0] or height < SMALLEST[1], "-tiny")
@@ -155,6 +158,7 @@ class WizardScreen(WizardActions):
         self.query_one("#enlarge", Words).show(part(words))
         self.call_after_refresh(self.draw)
 
+    @when_whole
     def draw(self) -> None:
         with self.app.batch_update():
             pane = self.query_one(StepPane)
@@ -174,9 +178,11 @@ class WizardScreen(WizardActions):
         since = self.console.backend.clock() - self._running_since
         return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs, since)
 
+    @when_whole
     def _draw_now(self) -> None:
         self.query_one("#now", Words).show(self._now())
 
+    @when_whole
     def _draw_host(self) -> None:
         count = len(self._host.gpus)
         devices = "no GPU" if self._host.no_gpu else "1 GPU" if count == 1 else f"{count} GPUs"
