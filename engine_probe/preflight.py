@@ -15,6 +15,7 @@ from engine_probe.errors import InputError
 from engine_probe.facts import Known
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
+from engine_probe.paths import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,10 +37,10 @@ def check_model_folder(launch: Launch, engine: Engine) -> None:
     if not engine.is_local or not launch.model.startswith(("/", "./", "../", "~")):
         return
     folder = Path(launch.model).expanduser()
-    if not folder.exists():
+    if not is_there(folder):
         nearest = _nearest_existing(folder)
         raise InputError(f"model folder of {launch.name} not found: {folder} (the nearest that exists is {nearest})")
-    if folder.is_dir() and not (folder / "config.json").exists() and not any(folder.glob("*.gguf")):
+    if folder.is_dir() and not is_there(folder / "config.json") and not any(folder.glob("*.gguf")):
         raise InputError(f"model folder of {launch.name} holds no config.json: {folder}")
 
 

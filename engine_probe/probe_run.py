@@ -82,6 +82,7 @@ class ProbeRun:
         self._waiting = []
         if not self._stopping:
             self._stopping = True
+            self.probe.give_up_if_silent()
             for name in self._open:
                 await self.probe.stop(name)
 

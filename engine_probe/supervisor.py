@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
@@ -31,6 +32,9 @@ __all__ = ["Limits", "Probe"]
 _LONGEST_EVENT_BYTES = 16 * 1024 * 1024
 _KEPT_COMPLAINT_BYTES = 65536
 _LEAVE_S = 30.0
+_SILENT_LEAVE_S = 5.0
+_ANSWER_S = 60.0
+"""An engine's command starts a Python and reads 100 kB: what has not answered by then never will."""
 _MOST_WAITING_EVENTS = 10_000
 _LIMITS_TICK_S = 0.25
 
@@ -52,6 +56,7 @@ class Probe:
         self._wordings = read_wordings()
         self._process: asyncio.subprocess.Process | None = None
         self._queue: asyncio.Queue[ev.Event | None] = asyncio.Queue()
+        self._has_answered = False
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._following: dict[str, Following] = {}
@@ -89,12 +94,23 @@ class Probe:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._hang_up()  # at once: a second Ctrl-C may cancel all that follows, and then the child ends by itself
         closing = asyncio.create_task(self.aclose())
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
             await closing
             raise
+
+    def _hang_up(self) -> None:
+        stdin = self._process.stdin if self._process is not None else None
+        if stdin is not None and not stdin.is_closing():
+            stdin.close()
+
+    def give_up_if_silent(self) -> None:
+        """End an engine's command that has never answered; nothing of ours runs behind it yet."""
+        if self._process is not None and not self._has_answered:
+            _kill_group(self._process)
 
     async def aclose(self) -> None:
         """End every load and the child. Idempotent."""
@@ -105,10 +121,9 @@ class Probe:
         if process.stdin is not None and not process.stdin.is_closing():
             process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), _LEAVE_S)
+            await asyncio.wait_for(process.wait(), _LEAVE_S if self._has_answered else _SILENT_LEAVE_S)
         except asyncio.TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()  # its watchdog cleans up after it
+            _kill_group(process)  # its watchdog, in a session of its own, cleans up after it
             await process.wait()
         if self._watcher is not None:
             self._watcher.cancel()
@@ -188,6 +203,7 @@ class Probe:
             if not line:
                 break
             event = masked(ev.decode(line.decode("utf-8", "replace")))
+            self._has_answered = self._has_answered or isinstance(event, ev.ProbeStarted)
             following = self._following.get(event.model or "")
             for one in [event] if following is None else following.take(event, loop.time()):
                 self._emit(one)
@@ -216,10 +232,19 @@ class Probe:
             self._complaints = (self._complaints + content)[-_KEPT_COMPLAINT_BYTES:]
 
     async def _watch_limits(self) -> None:
+        began = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(_LIMITS_TICK_S)
             now = asyncio.get_running_loop().time()
+            if now - began > _ANSWER_S:
+                self.give_up_if_silent()
             for name, following in self._following.items():
                 reason = following.give_up(now)
                 if reason is not None:
                     self._order(wire_orders.stop_order(name, reason))
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """The command and what it has started: it leads a session of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

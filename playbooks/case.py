@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import deployment_yaml
 from engine_probe.events import Event, Text
-from engine_probe.redact import mask
+from engine_probe.redact import MASKED, mask, names_a_secret
 from playbooks.report import markdown
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ class CaseFolder:
 
     def keep_deployment(self, deployment: Deployment, moment: str) -> None:
         """Keep the deployment as `deployment-MOMENT.yaml`."""
-        self._write(f"deployment-{moment}.yaml", mask(_text_of(deployment)))
+        text = _text_of(deployment)
+        # A value may be written in any of YAML's ways: it is looked for by what it says, not by its key.
+        for secret in sorted(_secrets_of(deployment), key=len, reverse=True):
+            text = text.replace(secret, MASKED)
+        self._write(f"deployment-{moment}.yaml", mask(text))
 
     def write_report(self, session: Session) -> Path:
         """Write report.md and return its path."""
@@ -74,6 +78,16 @@ def new_case(state: Path, today: date) -> CaseFolder:
             continue  # another console took this number in between
         return CaseFolder(folder)
     raise OSError(f"there are {_MOST_CASES_A_DAY:,} cases of today under {cases}")
+
+
+def _secrets_of(deployment: Deployment) -> set[str]:
+    """Values of arguments and variables whose names say that they are secret."""
+    found: set[str] = set()
+    for launch in deployment.models:
+        for name, value in (*launch.args.items(), *launch.env.items()):
+            if names_a_secret(name) and not isinstance(value, bool):
+                found.update(value if isinstance(value, tuple) else (str(value),))
+    return {one.strip() for one in found if one.strip()}
 
 
 def _text_of(deployment: Deployment) -> str:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.redact import MASKED, names_a_secret
 from playbooks.conditions import Unset, evaluate, parse, show
 from playbooks.facts import info_of, named, number_or_text
 
@@ -95,6 +96,8 @@ def arguments(launch: Launch) -> str:
 def _argument(name: str, value: ArgValue) -> str:
     if value is True:
         return name
+    if names_a_secret(name):
+        return f"{name} {MASKED}"
     plain = " ".join(value) if isinstance(value, tuple) else value
     number = number_or_text(plain) if isinstance(plain, str) else plain
     unit = info_of(f"launch.{name.replace('-', '_')}").unit

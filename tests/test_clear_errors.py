@@ -5,15 +5,19 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.deployment import read_deployment
+from playbooks.case import new_case
 from playbooks.lab.tiny_model import write_tiny_llama
+from playbooks.wording import arguments
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine_probe.engine import Engine
 
 pytestmark = pytest.mark.timeout(180)
@@ -145,3 +149,47 @@ def test_a_port_that_is_taken_is_replaced_and_the_load_goes_on(engine: Engine, t
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"port {port} is in use: port" in done.stdout
     assert "loaded and answered" in done.stdout
+
+
+def test_an_engine_that_never_answers_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\necho $$ >> " + str(tmp_path / "pids") + "\nsleep 333\n", encoding="utf-8")
+    slow.chmod(0o755)
+    words = ["probe", "--engine", str(slow), "--", "vllm", "serve", "org/model"]
+    console = subprocess.Popen([sys.executable, "-m", "tui.cli", *words], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pids").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    console.terminate()
+    _, said = console.communicate(timeout=60)
+    assert console.returncode == 143
+    assert "Traceback" not in said
+    for pid in (tmp_path / "pids").read_text(encoding="utf-8").split():
+        assert not list(Path("/proc").glob(f"{pid}/cmdline"))
+
+
+@pytest.mark.parametrize("where", ["model", "template"])
+def test_a_path_too_long_to_be_one_is_taken_as_the_text_that_it_is(tmp_path: Path, where: str) -> None:
+    long = "x" * 300
+    args = f"    args: {{chat-template: '{long}'}}\n" if where == "template" else ""
+    path = tmp_path / "deployment.yaml"
+    path.write_text(
+        f"models:\n  - name: m\n    model: {long if where == 'model' else 'org/m'}\n{args}", encoding="utf-8"
+    )
+    [launch] = read_deployment(path).models
+    assert long in (launch.model, launch.arg("chat-template"))
+
+
+def test_secrets_are_in_no_word_that_is_shown_or_kept(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.yaml"
+    path.write_text(
+        "models:\n  - name: m\n    model: org/m\n    args:\n      api-key:\n        - PLAINSECRET1\n"
+        "    env:\n      GITHUB_TOKEN: >\n        PLAINSECRET2\n",
+        encoding="utf-8",
+    )
+    deployment = read_deployment(path)
+    case = new_case(tmp_path, date(2026, 11, 29))
+    case.keep_deployment(deployment, "before")
+    shown = arguments(deployment.models[0]) + "".join(p.read_text("utf-8") for p in case.path.iterdir())
+    assert "PLAINSECRET" not in shown
