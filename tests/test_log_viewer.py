@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from tui.app import ConsoleApp
 from tui.opened_log import OpenedLog
 from tui.screens.dialogs import AskText
 from tui.screens.log_viewer import LogViewerScreen
-from tui.themes.glyphs import UNICODE
+from tui.themes.glyphs import ASCII, UNICODE
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.log_filters import LogFilters, next_level, next_stage, toggled
 from tui.widgets.log_stages import LogStages
@@ -84,10 +85,10 @@ class Viewer:
 
 
 @asynccontextmanager
-async def viewing(path: Path, size=(100, 24)):
+async def viewing(path: Path, size=(100, 24), glyphs=UNICODE):
     log = OpenedLog(path)
     world = backend("nothing to open", exports=path.parent / "exports")
-    app = ConsoleApp(world, log=log, glyphs=UNICODE)
+    app = ConsoleApp(world, log=log, glyphs=glyphs)
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: isinstance(app.screen, LogViewerScreen))
         viewer = Viewer(pilot, log)
@@ -122,6 +123,38 @@ async def test_a_log_is_shown_with_its_stages_counts_and_keys(path, size):
         assert "f filter" in viewer.words(KeyBar)
         strips = viewer.screen._compositor.render_strips()
         assert {strip.cell_length for strip in strips} == {size[0]}
+
+
+async def test_a_terminal_without_unicode_gets_ascii(path):
+    with path.open("ab") as file:
+        file.write("✓ 模型\n".encode())
+    async with viewing(path, (80, 24), ASCII) as viewer:
+        await viewer.press("exclamation_mark", "f")
+        assert all(strip.text.isascii() for strip in viewer.screen._compositor.render_strips())
+
+
+@pytest.mark.parametrize(
+    ("words", "is_viewed"),
+    [
+        ([], True),
+        (["--plain"], False),
+        (["--json"], False),
+        (["--stages"], False),
+        (["--level", "ERROR"], False),
+        (["--grep", "x"], False),
+    ],
+    ids=str,
+)
+def test_only_a_file_without_options_is_opened_on_a_terminal(path, monkeypatch, words, is_viewed):
+    from tui.commands import logs
+
+    viewed = []
+    monkeypatch.setattr("tui.app.run_viewer", lambda path: viewed.append(path) or 0)
+    monkeypatch.setenv("TERM", "xterm")
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    assert logs.logs.main([str(path), *words], standalone_mode=False) == 0
+    assert viewed == ([path] if is_viewed else [])
 
 
 async def test_the_end_is_followed_until_a_person_moves_up(long):
@@ -248,10 +281,13 @@ async def test_hostile_bytes_are_shown_as_data(tmp_path):
 
 async def test_a_cut_and_a_rotated_file_go_on_behind_a_mark(path):
     async with viewing(path) as viewer:
+        await viewer.press("home", "exclamation_mark")
         await viewer.ask("slash", "one")
+        await viewer.until(lambda: "no line" in viewer.words(LogFilters))
         path.write_bytes(b"one\n")
         await viewer.until(lambda: viewer.raws() == ["the file was cut and begins anew here", "one"])
         await viewer.until(lambda: "1 line" in viewer.words(LogFilters) or "1 of 1" in viewer.words(LogFilters))
+        assert viewer.view.marked is None
         new = path.with_suffix(".new")
         new.write_bytes(b"two\n")
         new.rename(path)

@@ -58,6 +58,7 @@ class LogView(ScrollView, can_focus=True):
         self._kept: dict[int, ShownRow] = {}
         self._kept_of: object = None
         self._tail: list[ShownRow] = []
+        self._generation = log.generation
         self._rows_kept = 0
         self._seen: object = None
         self._widest = 0
@@ -95,6 +96,8 @@ class LogView(ScrollView, can_focus=True):
     def _forget_stale(self) -> None:
         """Rows keep their place while lines are only added; the last line may have been unfinished."""
         state = (self._log.generation, self._log.wanted, self.shows_tail, len(self._log.breaks), self.raw)
+        if self._generation != self._log.generation:
+            self._generation, self.marked = self._log.generation, None
         if state != self._kept_of or len(self._kept) > _MOST_KEPT:
             self._kept.clear()
             self._kept_of = state
