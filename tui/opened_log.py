@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STEP_SECONDS = 0.02
 _REST = 10
 """A derived value that took a while to compute is left alone for ten times as long."""
-_PIECE_LINES = 2000
+_PIECE_LINES = 500
 
 
 @dataclass(frozen=True)

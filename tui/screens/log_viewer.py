@@ -24,7 +24,6 @@ from tui.widgets.key_bar import KeyBar
 from tui.widgets.log_filters import LogFilters, next_level, next_stage, toggled
 from tui.widgets.log_stages import LogStages
 from tui.widgets.log_view import LogView
-from tui.widgets.log_view_rows import row_of_line
 from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
@@ -267,6 +266,8 @@ class LogViewerScreen(ConsoleScreen):
                     rows = log.rows(piece.start, piece.stop)
                     file.writelines(f"{_text_of(row)}\n" for row in rows)
                     count += len(rows)
+                    if count % 50_000 == 0:
+                        self.tell(f"Being written, {count:,} of {log.row_count:,} lines: ", short_path(str(path)))
                     await asyncio.sleep(0)
         except OSError as error:
             self.tell(f"Not written, {error.strerror}: ", short_path(str(folder)), "$error bold")
@@ -275,7 +276,7 @@ class LogViewerScreen(ConsoleScreen):
 
 
 def _text_of(row: LogLine | Break) -> str:
-    return f"--- {row.words} ---" if isinstance(row, Break) else row_of_line(row).raw
+    return f"--- {row.words} ---" if isinstance(row, Break) else clean(row.text)
 
 
 def _trouble_with_pattern(text: str) -> str | None:
