@@ -17,7 +17,7 @@ from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Place = Literal["start", "wizard", "report", "help"]
+Place = Literal["start", "wizard", "report", "help", "logs"]
 _ORDER = tuple(Step)
 
 
@@ -35,6 +35,9 @@ class Moment:
     log_paused: bool = False
     big: Literal["log", "memory"] | None = None
     memory_folded: bool = True
+    filtering: bool = False
+    """The next letter chooses what the log viewer shows."""
+    has_search: bool = False
 
     @property
     def reached(self) -> Step:
@@ -100,7 +103,21 @@ def _shown_number(moment: Moment) -> int:
 
 
 _WIZARD: tuple[Place, ...] = ("wizard",)
-_EVERYWHERE: tuple[Place, ...] = ("start", "wizard", "report", "help")
+_LOGS: tuple[Place, ...] = ("logs",)
+_EVERYWHERE: tuple[Place, ...] = ("start", "wizard", "report", "help", "logs")
+
+
+def _is_reading(moment: Moment) -> bool:
+    return not moment.filtering
+
+
+def _is_filtering(moment: Moment) -> bool:
+    return moment.filtering
+
+
+def _can_find_next(moment: Moment) -> bool:
+    return moment.has_search
+
 
 ACTIONS: tuple[Action, ...] = (
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
@@ -130,15 +147,45 @@ ACTIONS: tuple[Action, ...] = (
     Action("log_big", "l", "l", "log", "Give the log the whole screen, or take it back", _WIZARD),
     Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
            lambda m: m.memory_folded),
+    Action("done", "escape", "esc", "done", "Take letters as keys again, or end the search", _LOGS,
+           lambda m: m.filtering or m.has_search),
+    Action("level", "l", "l", "level", "Show warnings and errors only, then errors only, then all", _LOGS,
+           _is_filtering),
+    Action("stage", "s", "s", "stage", "Show one load stage only, the next one at each press", _LOGS, _is_filtering),
+    Action("show_all", "a", "a", "all", "Show all lines again", _LOGS, _is_filtering),
+    Action("layer_f", "f", "f", "frontend", "Show or hide lines of the frontend", _LOGS, _is_filtering),
+    Action("layer_e", "e", "e", "engine", "Show or hide lines of the engine core", _LOGS, _is_filtering),
+    Action("layer_w", "w", "w", "worker", "Show or hide lines of the workers", _LOGS, _is_filtering),
+    Action("layer_m", "m", "m", "model runner", "Show or hide lines of the model runner", _LOGS, _is_filtering),
+    Action("layer_o", "o", "o", "outside", "Show or hide lines from outside vLLM", _LOGS, _is_filtering),
+    Action("layer_u", "u", "u", "unknown", "Show or hide lines of which no layer is known", _LOGS, _is_filtering),
+    Action("filter", "f", "f", "filter", "Choose layers, level and stage by a letter", _LOGS, _is_reading),
+    Action("find", "slash", "/", "find", "Mark the lines that match a regular expression", _LOGS),
+    Action("next_match", "n", "n", "next", "Go to the next line that matches", _LOGS, _can_find_next),
+    Action("last_match", "N", "N", "before", "Go to the line before that matches", _LOGS, _can_find_next),
+    Action("next_error", "exclamation_mark", "!", "next error", "Go to the next record of an error", _LOGS),
+    Action("last_error", "E", "E", "error before", "Go to the record of an error before this one", _LOGS,
+           in_footer=False),
+    Action("next_stage", "g", "g", "stage", "Go to the line at which the next load stage begins", _LOGS),
+    Action("goto", "G", "G", "line", "Go to a line by its number", _LOGS),
+    Action("raw", "r", "r", "raw", "Show lines as they were printed, or in columns again", _LOGS),
+    Action("pause_view", "space", "space", "pause", "Stay here while the log goes on", _LOGS,
+           lambda m: not m.log_paused),
+    Action("follow_view", "space", "space", "follow", "Go to the end of the log and stay there", _LOGS,
+           lambda m: m.log_paused),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
-           ("wizard", "report")),
-    Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said", ("wizard", "report")),
+           ("wizard", "report", "logs"), _is_reading),
+    Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said",
+           ("wizard", "report", "logs"), _is_reading),
     Action("back", "escape", "esc", "back",
-           "Close what is open, else back a step; from the first, ask to leave the case", ("wizard", "report", "help")),
+           "Close what is open, else back a step; from the first, ask to leave the case",
+           ("wizard", "report", "help")),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
-    Action("help", "question_mark", "?", "help", "All keys, and what the words mean", ("start", "wizard", "report")),
-    Action("palette", "colon", ":", "commands", "Find an action by its name", ("start", "wizard", "report")),
+    Action("help", "question_mark", "?", "help", "All keys, and what the words mean",
+           ("start", "wizard", "report", "logs")),
+    Action("palette", "colon", ":", "commands", "Find an action by its name",
+           ("start", "wizard", "report", "logs")),
     Action("quit", "q", "q", "quit", "Leave; a load that runs is ended cleanly first", _EVERYWHERE),
 )  # fmt: skip
 

@@ -21,6 +21,7 @@ from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import Confirm
 from tui.screens.help import HelpScreen
 from tui.screens.leaving import farewell, short_path
+from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.palette import ActionProvider
 from tui.screens.start import StartScreen
 from tui.screens.wizard import WizardScreen
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playbooks.session import Session
+    from tui.opened_log import OpenedLog
     from tui.widgets.memory_pane import HostView
 
 READ_EVERY_SECONDS = 1.0
@@ -69,7 +71,9 @@ class ConsoleApp(App[int]):
         deployment: Path | None = None,
         start: Literal["start", "wizard"] = "start",
         glyphs: Glyphs | None = None,
+        log: OpenedLog | None = None,
     ) -> None:
+        """`log`: it is shown, and there is nothing else."""
         super().__init__()
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -77,7 +81,7 @@ class ConsoleApp(App[int]):
         self.animation_level = "none"  # nothing moves unless a value changed
         self.backend = backend
         self.glyphs = glyphs or choose()
-        self._deployment, self._start = deployment, start
+        self._deployment, self._start, self._opened = deployment, start, log
         self._no_more_readings = threading.Event()
         self._view: HostView | None = None
         self._engine: EngineView | None = None
@@ -93,6 +97,9 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         self.set_class(self.glyphs.ascii_only, "-ascii")
+        if self._opened is not None:
+            self.push_screen(LogViewerScreen(self._opened))
+            return
         self.push_screen(StartScreen())
         self._read_host()
         self._find_engine()
@@ -147,7 +154,7 @@ class ConsoleApp(App[int]):
         self.call_after_refresh(self._tell_screens)
 
     def do_help(self) -> None:
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen("wizard" if self._opened is None else "logs"))
 
     def do_palette(self) -> None:
         self.action_command_palette()
@@ -273,6 +280,21 @@ def run_console(
         raise app.bug
     if app.last_session is not None:
         sys.stdout.write("\n".join(farewell(app.last_session, temporary=app.last_is_temporary)) + "\n")
+    return code
+
+
+def run_viewer(path: Path, *, ascii_only: bool | None = None) -> int:
+    """Opens the console on one log. Raises InputError when it cannot be read."""
+    from tui.backend import real_backend  # noqa: PLC0415 -- as above
+    from tui.opened_log import OpenedLog  # noqa: PLC0415 -- a console without a log does without
+
+    _demand_terminal()
+    log = OpenedLog(path)
+    app = ConsoleApp(real_backend(), log=log, glyphs=choose(ascii_only))
+    code = asyncio.run(_run(app))
+    log.close()
+    if app.bug is not None:
+        raise app.bug
     return code
 
 

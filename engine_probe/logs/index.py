@@ -225,17 +225,21 @@ class LogIndex:
         """A search that goes on with each `advance`, also in lines that come later."""
         return Search(self._blocks, pattern)
 
-    def next_error(self, line: int) -> int | None:
-        """The first line behind `line` that begins an error record."""
+    def _errors(self, among: Selection | None) -> Selection:
         errors = self.filter(Wanted(levels=_ERRORS))
+        return errors if among is None else errors & among
+
+    def next_error(self, line: int, among: Selection | None = None) -> int | None:
+        """The first line behind `line` that begins an error record; of those in `among` where it is given."""
+        errors = self._errors(among)
         found = errors.next_from(line + 1)
         while found is not None and self._goes_on(found, errors):
             found = errors.next_from(found + 1)
         return found
 
-    def last_error(self, line: int) -> int | None:
-        """The last line before `line` that begins an error record."""
-        errors = self.filter(Wanted(levels=_ERRORS))
+    def last_error(self, line: int, among: Selection | None = None) -> int | None:
+        """The last line before `line` that begins an error record; of those in `among` where it is given."""
+        errors = self._errors(among)
         found = errors.last_before(line)
         while found is not None and self._goes_on(found, errors):
             found = errors.last_before(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from engine_probe.logs.index_classes import LAYERS, LEVELS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_time import Span, parse_time
 from engine_probe.logs.index_wanted import Wanted
-from engine_probe.logs.sources import Source, parse_source
+from engine_probe.logs.sources import Source, parse_source, path_of
 from tui.commands.logs_print import LinePrinter, StagePrinter
 from tui.commands.logs_read import Reader
 from tui.output import Output
@@ -52,13 +53,16 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     grep: str | None,
     only_stages: bool,
     follow: bool,
-    plain: bool,  # noqa: ARG001 -- the viewer is the other way
+    plain: bool,
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Print the lines of a vLLM log that are wanted.
+    """Look at a vLLM log, or print the lines of it that are wanted.
+
+    One file without any option opens on a terminal, to scroll, filter and search; all else prints.
 
     \b
+    vllm-console logs vllm.log
     vllm-console logs vllm.log --level WARNING --layer engine
     kubectl logs vllm-0 | vllm-console logs - --stage weight_load
     vllm-console logs docker:vllm --follow --json
@@ -76,10 +80,28 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         span=_span(since, until),
     )
     sources = _sources(words)
+    pattern = _pattern(grep)
+    if not (plain or as_json or only_stages or follow) and _can_be_viewed(sources, wanted, pattern):
+        from tui.app import run_viewer
+
+        return run_viewer(path_of(sources[0]))
     output = Output(as_json)
     is_one = len(sources) == 1
     printer = StagePrinter(output, is_one) if only_stages else LinePrinter(output, is_one)
-    return Reader(sources, wanted, _pattern(grep), printer, follow=follow).run()
+    return Reader(sources, wanted, pattern, printer, follow=follow).run()
+
+
+def _can_be_viewed(sources: Sequence[Source], wanted: Wanted, pattern: re.Pattern[bytes] | None) -> bool:
+    """One file, all of it, on a terminal that can be drawn on: a person looks at it."""
+    is_one_file = len(sources) == 1 and sources[0].kind == "file"
+    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    return (
+        is_one_file
+        and is_terminal
+        and pattern is None
+        and wanted == Wanted()
+        and os.environ.get("TERM", "") not in ("", "dumb")
+    )
 
 
 def _sources(words: Sequence[str]) -> list[Source]:

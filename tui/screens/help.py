@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.content import Content
 
+    from tui.actions import Place
     from tui.themes.glyphs import Glyphs
 
-_PLACES = (("wizard", "In the wizard, and in a report where it applies"), ("start", "On the first screen"))
+_PLACES: tuple[tuple[Place, str], ...] = (
+    ("wizard", "In the wizard, and in a report where it applies"),
+    ("start", "On the first screen"),
+    ("logs", "In a log; the letters of layers, level and stage work behind f"),
+)
 _MOVES = (
     ("↑ ↓", "mark another row; in a text, scroll a line"),
     ("pgup pgdn, wheel", "scroll a page; this help too"),
@@ -44,14 +49,15 @@ _LAYERS = {
 }
 
 
-def draw_help(width: int, glyphs: Glyphs) -> Content:
-    rows = [part("The four steps", "bold")]
-    rows += [row for name, text in _STEPS for row in _pair(name, text, width)]
+def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
+    """`first`: the place it was asked in, whose keys come first."""
+    rows = [part("The four steps", "bold")] if first == "wizard" else []
+    rows += [row for name, text in _STEPS if first == "wizard" for row in _pair(name, text, width)]
     seen: set[str] = set()
-    for place, title in _PLACES:
+    for place, title in sorted(_PLACES, key=lambda one: one[0] != first):
         fresh = [a for a in actions.ACTIONS if place in a.places and a.id not in seen]
         seen |= {action.id for action in fresh}
-        rows += [part(""), part(title, "bold")] if fresh else []
+        rows += [*([part("")] if rows else []), part(title, "bold")] if fresh else []
         for action in fresh:
             where = f" (step {action.step})" if action.step else ""
             rows += _pair(f"{action.shown_key:<7}{action.label}{where}", action.tooltip, width, "$accent")
@@ -78,9 +84,13 @@ def _pair(name: str, text: str, width: int, style: str = "$accent") -> list[Cont
 
 
 class HelpScreen(ConsoleScreen):
-    """Closes with esc."""
+    """Closes with esc. `first`: whose keys come first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("help")]
+
+    def __init__(self, first: Place = "wizard") -> None:
+        super().__init__()
+        self._first = first
 
     def compose(self) -> ComposeResult:
         yield TopBar(self.console.glyphs, self.console.backend.clock)
@@ -93,7 +103,7 @@ class HelpScreen(ConsoleScreen):
         self.query_one("#page").focus()
 
     def on_resize(self) -> None:
-        self.query_one("#text", Words).show(draw_help(max(self.size.width - 6, 30), self.console.glyphs))
+        self.query_one("#text", Words).show(draw_help(max(self.size.width - 6, 30), self.console.glyphs, self._first))
         self.refresh_keys()
 
     def moment(self) -> Moment:

@@ -1,0 +1,265 @@
+"""One log that is looked at: indexed and followed a step at a time, with what is wanted, what is found, and counts.
+
+Nothing here draws and nothing here waits: `step` works for some milliseconds and says whether there is more to do.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine_probe.logs.follow import FollowedLog
+from engine_probe.logs.index import open_log
+from engine_probe.logs.index_classes import LAYERS
+from engine_probe.logs.index_search import compile_pattern
+from engine_probe.logs.index_wanted import Wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from engine_probe.logs.follow import Break
+    from engine_probe.logs.index_search import Search
+    from engine_probe.logs.index_selection import Selection
+    from engine_probe.logs.index_stream import LogLine
+
+STEP_SECONDS = 0.02
+_REST = 10
+"""A derived value that took a while to compute is left alone for ten times as long."""
+_PIECE_LINES = 500
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a search is: `at` counts from 1, 0 while none of the matches is the marked line."""
+
+    text: str
+    count: int = 0
+    at: int = 0
+    is_complete: bool = False
+
+
+class OpenedLog:
+    """Raises InputError when `path` is no file that can be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.index = open_log(path)
+        self._followed = FollowedLog(path, self.index)
+        self.wanted = Wanted()
+        self.has_been_read = False
+        """Whether the end of the file has been reached since it was opened or cut."""
+        self.generation = 0
+        """Changes when line numbers no longer mean the same lines."""
+        self.counts: dict[str, int] = {}
+        """Lines of each layer, by all other filters."""
+        self.stage_changes: list[tuple[int, str]] = []
+        self._selection: Selection | None = None
+        self._to_derive: list[Callable[[], None]] = []
+        self.derived_at_count = -1
+        """How many lines filter, counts and stages are of."""
+        self._not_before = 0.0
+        self.pattern: re.Pattern[str] | None = None
+        """What is searched for."""
+        self._search: Search | None = None
+        self._search_text = ""
+        self._matches: Selection | None = None
+        self._matches_of = (-1, -1)
+        self._search_is_complete = False
+
+    def close(self) -> None:
+        self.index.close()
+
+    # Working
+
+    def step(self, seconds: float = STEP_SECONDS) -> bool:
+        """Go on with whatever there is to do; True when there is more."""
+        breaks = self._followed.poll()
+        if any(happened.kind == "cut" for happened in breaks):
+            self._forget()
+        if self.index.advance(seconds):
+            self.has_been_read = True
+        if self._search is not None:
+            self._search_is_complete = self._search.advance(seconds / 2) and self.index.is_complete
+        has_more = self._derive() or not self.index.is_complete
+        return has_more or not (self._search is None or self._search_is_complete)
+
+    def _forget(self) -> None:
+        self.generation += 1
+        self.has_been_read = False
+        self._selection, self._matches = None, None
+        self.derived_at_count, self._not_before = -1, 0.0
+        self._to_derive = []
+        self._matches_of = (-1, -1)
+        self.counts, self.stage_changes = {}, []
+
+    def _derive(self) -> bool:
+        """Filters, counts and stages of the lines that came; one piece at a call. True when there are more."""
+        began = time.monotonic()
+        if self._to_derive:
+            self._to_derive.pop()()
+        elif self.derived_at_count != self.index.line_count:
+            if began < self._not_before:
+                return False
+            self.derived_at_count = self.index.line_count
+            self._selection = self.index.filter(self.wanted) if self.is_filtered else None
+            self._to_derive = [self._count(layer) for layer in LAYERS] + [self._find_stages]
+        else:
+            return False
+        self._not_before = max(self._not_before, time.monotonic()) + _REST * (time.monotonic() - began)
+        return bool(self._to_derive)
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether filter, counts and stages are of all lines that are indexed."""
+        return not self._to_derive and self.derived_at_count == self.index.line_count
+
+    def _find_stages(self) -> None:
+        self.stage_changes = self.index.stage_changes()
+
+    def _count(self, layer: str) -> Callable[[], None]:
+        def count() -> None:
+            wanted = Wanted(levels=self.wanted.levels, stages=self.wanted.stages, layers=frozenset({layer}))
+            self.counts[layer] = len(self.index.filter(wanted))
+
+        return count
+
+    @property
+    def indexed_percent(self) -> int:
+        size = self.index.size_bytes
+        if self.has_been_read or size == 0:
+            return 100
+        return min(99, self.index.indexed_bytes * 100 // size)
+
+    # Rows: the wanted lines, and a row for each break
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.wanted != Wanted()
+
+    def want(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.derived_at_count, self._not_before = -1, 0.0
+        self._to_derive = []
+        self._matches_of = (-1, -1)
+        self._derive()
+
+    @property
+    def wanted_count(self) -> int:
+        return self.index.line_count if self._selection is None else len(self._selection)
+
+    @property
+    def breaks(self) -> list[Break]:
+        return self._followed.breaks
+
+    @property
+    def row_count(self) -> int:
+        return self.wanted_count + len(self.breaks)
+
+    def _break_rows(self) -> list[int]:
+        return [self._lines_before(happened.line) + number for number, happened in enumerate(self.breaks)]
+
+    def _lines_before(self, line: int) -> int:
+        return min(line, self.index.line_count) if self._selection is None else self._selection.row_of(line)
+
+    def rows(self, start: int, stop: int) -> list[LogLine | Break]:
+        """What stands in these rows."""
+        start, stop = max(0, start), min(stop, self.row_count)
+        if start >= stop:
+            return []
+        marks = dict(zip(self._break_rows(), self.breaks, strict=True))
+        places = sorted(marks)
+        first, behind = start - bisect_left(places, start), stop - bisect_left(places, stop)
+        numbers = range(first, behind) if self._selection is None else self._selection.rows(first, behind)
+        lines = iter(self.index.lines_at(numbers))
+        return [marks[row] if row in marks else next(lines) for row in range(start, stop)]
+
+    def row_of(self, line: int) -> int:
+        """The row of a line, or where it would stand."""
+        row = self._lines_before(line)
+        return row + sum(1 for happened in self.breaks if happened.line <= line)
+
+    def line_at(self, row: int) -> int:
+        """The line in a row; of a break, the one behind it."""
+        number = max(0, row - bisect_right(self._break_rows(), row))
+        if self._selection is None:
+            return min(number, max(0, self.index.line_count - 1))
+        found = self._selection.rows(number, number + 1)
+        return found[0] if found else max(0, self.index.line_count - 1)
+
+    def pieces(self) -> list[range]:
+        """All rows in ranges that are quickly read."""
+        return [range(at, min(at + _PIECE_LINES, self.row_count)) for at in range(0, self.row_count, _PIECE_LINES)]
+
+    # Finding: each returns a line, None where there is none; at the end it goes on at the other end
+
+    def search(self, text: str) -> None:
+        """An empty text ends it. Raises re.error where it is no regular expression."""
+        self.pattern = re.compile(text) if text else None
+        self._search = self.index.search(compile_pattern(text)) if text else None
+        self._search_text = text
+        self._search_is_complete = False
+        self._matches, self._matches_of = None, (-1, -1)
+
+    def found(self, marked: int | None) -> Found | None:
+        matches = self._shown_matches()
+        if matches is None:
+            return None
+        is_match = marked is not None and marked < matches.line_count and matches.mask[marked]
+        at = matches.row_of(marked) + 1 if is_match and marked is not None else 0
+        return Found(self._search_text, len(matches), at, self._search_is_complete)
+
+    def _shown_matches(self) -> Selection | None:
+        if self._search is None:
+            return None
+        state = (self._search.searched_lines, self.derived_at_count)
+        if self._matches is None or self._matches_of != state:
+            matches = self._search.selection()
+            self._matches = matches if self._selection is None else matches & self._selection
+            self._matches_of = state
+        return self._matches
+
+    def next_match(self, line: int) -> int | None:
+        matches = self._shown_matches()
+        if matches is None:
+            return None
+        found = matches.next_from(line + 1)
+        return matches.next_from(0) if found is None else found
+
+    def last_match(self, line: int) -> int | None:
+        matches = self._shown_matches()
+        if matches is None:
+            return None
+        found = matches.last_before(line)
+        return matches.last_before(matches.line_count) if found is None else found
+
+    def next_error(self, line: int) -> int | None:
+        found = self.index.next_error(line, self._selection)
+        return self.index.next_error(-1, self._selection) if found is None else found
+
+    def last_error(self, line: int) -> int | None:
+        found = self.index.last_error(line, self._selection)
+        return self.index.last_error(self.index.line_count, self._selection) if found is None else found
+
+    def next_stage(self, line: int) -> int | None:
+        starts = [first for first, _ in self.stage_changes]
+        return next((first for first in starts if first > line), starts[0] if starts else None)
+
+    def load_at(self, line: int) -> list[tuple[int, str]]:
+        """(first line, stage) of the load that `line` belongs to: from its `config` to the next one's."""
+        begins = [at for at, (_, stage) in enumerate(self.stage_changes) if stage == "config"]
+        behind = next((at for at in begins if self.stage_changes[at][0] > line and at > 0), len(self.stage_changes))
+        begin = max((at for at in begins if at < behind), default=0)
+        return self.stage_changes[begin:behind]
+
+    def end_of_load(self, changes: list[tuple[int, str]]) -> int:
+        """The line behind a load that `load_at` gave."""
+        at = self.stage_changes.index(changes[-1]) + 1
+        return self.stage_changes[at][0] if at < len(self.stage_changes) else self.index.line_count
+
+    def has_error_behind(self, line: int, stop: int) -> bool:
+        found = self.index.next_error(line)
+        return found is not None and found < stop

@@ -1,0 +1,287 @@
+"""A log by itself: scrolled, followed, filtered and searched while it is still being read."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+
+from engine_probe.events import STAGES
+from engine_probe.logs.follow import Break
+from engine_probe.logs.index_search import compile_pattern
+from engine_probe.logs.index_wanted import Wanted
+from tui import actions
+from tui.actions import Moment
+from tui.exports import free_path
+from tui.screens.base import ConsoleScreen
+from tui.screens.dialogs import AskText
+from tui.screens.leaving import short_path
+from tui.widgets.clean_text import clean
+from tui.widgets.key_bar import KeyBar
+from tui.widgets.log_filters import LogFilters, next_level, next_stage, toggled
+from tui.widgets.log_stages import LogStages
+from tui.widgets.log_view import LogView
+from tui.widgets.words import Words, apart, part
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.content import Content
+
+    from engine_probe.logs.index_stream import LogLine
+    from tui.opened_log import OpenedLog
+
+_BUSY_SECONDS, _IDLE_SECONDS = 0.01, 0.1
+"""Between two steps: the first lets keys through, the second is how soon a new line is seen."""
+_DRAW_EVERY = 4
+"""Steps of reading for each time that it is drawn."""
+
+
+def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
+    count = log.index.line_count
+    about = f" · {count:,} line{'' if count == 1 else 's'}"
+    if log.is_filtered:
+        about += f", {log.wanted_count:,} shown"
+    about += "" if log.has_been_read else f" · {log.indexed_percent} % read"
+    state = "following" if following else "paused"
+    name = clean(log.path.name)
+    return apart(part(name, "$accent bold") + part(about), part(state, "$quiet" if following else "$warning"), width)
+
+
+class LogViewerScreen(ConsoleScreen):
+    """Reading goes on by small steps between keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("logs")]
+    DEFAULT_CSS = "LogViewerScreen #log-title { height: 1; padding: 0 1; background: $panel; }"
+
+    def __init__(self, log: OpenedLog) -> None:
+        super().__init__()
+        self._log = log
+        self._filtering = False
+        self._wants_first_match = False
+        glyphs = self.console.glyphs
+        self.view = LogView(log, glyphs, id="log-view")
+        self._title = Words(glyphs, id="log-title")
+        self._stages = LogStages(glyphs, id="log-stages")
+        self._filters = LogFilters(glyphs, id="log-filters")
+
+    def compose(self) -> ComposeResult:
+        yield from (self._title, self._stages, self._filters, self.view)
+        yield KeyBar(self.console.glyphs)
+
+    def on_mount(self) -> None:
+        self.view.focus()
+        self._read()
+
+    def moment(self) -> Moment:
+        paused = not self.view.following
+        has_search = self._log.found(None) is not None
+        return Moment(place="logs", log_paused=paused, filtering=self._filtering, has_search=has_search)
+
+    # Reading and drawing
+
+    @work(exclusive=True, group="read")
+    async def _read(self) -> None:
+        steps = 0
+        while self.view.is_attached:
+            is_busy = self._log.step()
+            if not is_busy or steps % _DRAW_EVERY == 0:
+                self._go_to_first_match()
+                self._draw()
+            steps += 1
+            await asyncio.sleep(_BUSY_SECONDS if is_busy else _IDLE_SECONDS)
+
+    def _draw(self) -> None:
+        self.view.take()
+        self._draw_about()
+
+    def _draw_about(self) -> None:
+        if not self.view.is_attached:  # the console is being left
+            return
+        view, log = self.view, self._log
+        self._title.show(draw_title(log, view.following, self.size.width - 2))
+        at = log.index.line_count if view.following else view.place
+        self._stages.draw(log, at)
+        self._filters.draw(log, log.found(view.marked), filtering=self._filtering)
+
+    def on_resize(self) -> None:
+        self._draw_about()
+        self.refresh_keys()
+
+    def on_log_view_moved(self) -> None:
+        self._draw_about()
+        self.refresh_keys()
+
+    # Moving
+
+    def do_pause_view(self) -> None:
+        self.view.follow(False)
+
+    def do_follow_view(self) -> None:
+        self.view.follow(True)
+
+    def do_raw(self) -> None:
+        self.view.raw = not self.view.raw
+        self.view.take()
+
+    def do_next_error(self) -> None:
+        self._go(self._log.next_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+
+    def do_last_error(self) -> None:
+        self._go(self._log.last_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+
+    def do_next_stage(self) -> None:
+        self._go(self._log.next_stage(self._from), "no load stage was seen")
+
+    def do_next_match(self) -> None:
+        self._go(self._log.next_match(self._from), "no line matches")
+
+    def do_last_match(self) -> None:
+        self._go(self._log.last_match(self._from), "no line matches")
+
+    @property
+    def _from(self) -> int:
+        """Before the first line that is seen, unless a line is marked: what is first there counts as next."""
+        place = self.view.place
+        return place if place == self.view.marked else place - 1
+
+    def _go(self, line: int | None, otherwise: str) -> None:
+        if line is None:
+            self.tell(otherwise[0].upper() + otherwise[1:], style="$warning")
+        else:
+            self.view.mark(line)
+
+    def do_goto(self) -> None:
+        count = self._log.index.line_count
+
+        def trouble(text: str) -> str | None:
+            digits = text.replace(",", "")
+            is_line = digits.isascii() and digits.isdigit() and len(digits) < 16 and 1 <= int(digits) <= count
+            return None if is_line else f"a number from 1 to {count:,}"
+
+        hint = f"1 to {count:,}; lines that the filter hides count too"
+        ask = AskText(self.console.glyphs, "Go to line", hint, trouble_with=trouble)
+        self.app.push_screen(ask, lambda text: self.view.mark(int(text.replace(",", "")) - 1) if text else None)
+
+    # Finding and filtering
+
+    def do_find(self) -> None:
+        hint = "a Python regular expression; (?i) in front ignores case"
+        ask = AskText(self.console.glyphs, "Find", hint, trouble_with=_trouble_with_pattern)
+        self.app.push_screen(ask, self._find)
+
+    def _find(self, text: str | None) -> None:
+        if text is None:
+            return
+        self._log.search(text)
+        self._wants_first_match = bool(text)
+        self._draw_about()
+        self.refresh_keys()
+
+    def _go_to_first_match(self) -> None:
+        """As soon as one is found behind what is seen, or anywhere once all is searched."""
+        found = self._log.found(None)
+        if not self._wants_first_match or found is None:
+            return
+        line = self._log.next_match(self._from)
+        if line is not None and (line > self._from or found.is_complete):
+            self._wants_first_match = False
+            self.view.mark(line)
+        elif found.is_complete:
+            self._wants_first_match = False
+
+    def do_filter(self) -> None:
+        self._filtering = True
+        self._draw_about()
+
+    def do_done(self) -> None:
+        if self._filtering:
+            self._filtering = False
+        else:
+            self._log.search("")
+        self._draw_about()
+
+    def _want(self, wanted: Wanted) -> None:
+        place = self.view.place
+        self._log.want(wanted)
+        self.view.keep_place(place)
+        self._draw_about()
+
+    def _toggle(self, layer: str) -> None:
+        self._want(replace(self._log.wanted, layers=toggled(self._log.wanted.layers, layer)))
+
+    def do_layer_f(self) -> None:
+        self._toggle("frontend")
+
+    def do_layer_e(self) -> None:
+        self._toggle("engine")
+
+    def do_layer_w(self) -> None:
+        self._toggle("worker")
+
+    def do_layer_m(self) -> None:
+        self._toggle("model_runner")
+
+    def do_layer_o(self) -> None:
+        self._toggle("outside")
+
+    def do_layer_u(self) -> None:
+        self._toggle("unknown")
+
+    def do_level(self) -> None:
+        self._want(replace(self._log.wanted, levels=next_level(self._log.wanted.levels)))
+
+    def do_stage(self) -> None:
+        seen = {stage for _, stage in self._log.stage_changes}
+        known = [stage for stage in STAGES if stage in seen]
+        self._want(replace(self._log.wanted, stages=next_stage(self._log.wanted.stages, known)))
+
+    def do_show_all(self) -> None:
+        self._want(Wanted())
+
+    # Taking away
+
+    def plain_text(self) -> str:
+        """What is seen, as it was printed."""
+        return "".join(f"{row.raw}\n" for row in self.view.visible_rows())
+
+    def do_export(self) -> None:
+        """All wanted lines, a piece at a time."""
+        self._export()
+
+    @work(exclusive=True, group="export")
+    async def _export(self) -> None:
+        folder, log = self.console.backend.exports, self._log
+        generation, count = log.generation, 0
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path = free_path(folder, "log")
+            with path.open("x", encoding="utf-8") as file:
+                for piece in log.pieces():
+                    if log.generation != generation:
+                        break
+                    rows = log.rows(piece.start, piece.stop)
+                    file.writelines(f"{_text_of(row)}\n" for row in rows)
+                    count += len(rows)
+                    if count % 50_000 == 0:
+                        self.tell(f"Being written, {count:,} of {log.row_count:,} lines: ", short_path(str(path)))
+                    await asyncio.sleep(0)
+        except OSError as error:
+            self.tell(f"Not written, {error.strerror}: ", short_path(str(folder)), "$error bold")
+            return
+        self.tell(f"Written, {count:,} line{'' if count == 1 else 's'}: ", short_path(str(path)))
+
+
+def _text_of(row: LogLine | Break) -> str:
+    return f"--- {row.words} ---" if isinstance(row, Break) else clean(row.text)
+
+
+def _trouble_with_pattern(text: str) -> str | None:
+    try:
+        compile_pattern(text)
+    except re.error as error:
+        return f"no regular expression: {error}"
+    return None

@@ -1,0 +1,80 @@
+"""The stages of the load that is looked at, with how long each took by the log's own times."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from engine_probe.events import STAGES
+from engine_probe.logs.lines import read_line
+from playbooks.session import StageTime
+from tui.widgets.stage_strip import draw_stages
+from tui.widgets.words import Words, part
+
+if TYPE_CHECKING:
+    from tui.opened_log import OpenedLog
+
+_STAMP = re.compile(r"(\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+_LOOKED_AT = 40
+"""Lines behind a stage's first that are looked at for a time: a bare line has none."""
+
+
+def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
+    """Of the load at `line`; seconds are None where the log does not tell."""
+    changes = log.load_at(line)
+    if not changes:
+        return ()
+    first: dict[str, int] = {}
+    seconds: dict[str, float | None] = {}
+    for at, (start, stage) in enumerate(changes):
+        first.setdefault(stage, start)
+        if at + 1 < len(changes):
+            seconds[stage] = _sum(seconds.get(stage, 0.0), _between(log, start, changes[at + 1][0]))
+    last = changes[-1][1]
+    is_failed = last != "serving" and log.has_error_behind(changes[-1][0], log.end_of_load(changes))
+    state_of_last = "failed" if is_failed else "done" if last == "serving" else "running"
+    return tuple(
+        StageTime(stage, "not reached")
+        if stage not in first
+        else StageTime(stage, state_of_last if stage == last else "done", seconds.get(stage))  # type: ignore[arg-type]
+        for stage in STAGES
+    )
+
+
+def _sum(one: float | None, two: float | None) -> float | None:
+    return None if one is None or two is None else one + two
+
+
+def _between(log: OpenedLog, start: int, stop: int) -> float | None:
+    begin, end = _time_at(log, start), _time_at(log, stop)
+    return None if begin is None or end is None or end < begin else (end - begin).total_seconds()
+
+
+def _time_at(log: OpenedLog, start: int) -> datetime | None:
+    """vLLM prints no year: any one does for a difference."""
+    for line in log.index.lines(start, start + _LOOKED_AT):
+        read = read_line(line.text)
+        found = _STAMP.search(read.time or read.stamp or "")
+        if found:
+            try:
+                return datetime.strptime(f"2000-{found[1]} {found[2]}", "%Y-%m-%d %H:%M:%S")  # noqa: DTZ007
+            except ValueError:
+                return None
+    return None
+
+
+class LogStages(Words):
+    """One line; computed again only when the load is another or goes on."""
+
+    DEFAULT_CSS = "LogStages { height: 1; padding: 0 1; }"
+    _known: tuple[object, tuple[StageTime, ...]] | None = None
+
+    def draw(self, log: OpenedLog, line: int) -> None:
+        changes = log.load_at(line)
+        state = (log.generation, changes, log.derived_at_count if changes == log.load_at(1 << 60) else 0)
+        if self._known is None or self._known[0] != state:
+            self._known = (state, stage_times(log, line))
+        stages = self._known[1]
+        width = self.size.width - 2
+        self.show(draw_stages(stages, width, self.glyphs) if stages else part("no load stage seen", "$quiet"))

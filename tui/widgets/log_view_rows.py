@@ -1,0 +1,61 @@
+"""A line of an indexed log as the viewer shows it: clean, in columns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine_probe.logs.index_wanted import rank_of
+from engine_probe.logs.layers import layer_of_record
+from engine_probe.logs.lines import read_line
+from tui.widgets.clean_text import clean
+from tui.widgets.log_lines import LEVELS
+
+if TYPE_CHECKING:
+    from engine_probe.logs.follow import Break
+    from engine_probe.logs.index_stream import LogLine
+    from engine_probe.logs.lines import Line
+
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+
+
+class ShownRow(NamedTuple):
+    """`text` is the message, `raw` the whole line; `number` is None for what is no line of the index."""
+
+    number: int | None
+    clock: str
+    layer: str
+    process: str
+    level: str
+    text: str
+    raw: str
+    is_break: bool = False
+
+    @property
+    def rank(self) -> str:
+        rank = rank_of(self.process)
+        return "" if rank is None else str(rank)
+
+
+def row_of_line(line: LogLine) -> ShownRow:
+    raw = clean(line.text)
+    return _row(line.number, raw, read_line(raw), line.layer, line.process, line.level)
+
+
+def row_of_text(text: str) -> ShownRow:
+    """A line that is not indexed yet."""
+    raw = clean(text)
+    read = read_line(raw)
+    layer = layer_of_record(read, read.message, (), None, None, read.process)
+    return _row(None, raw, read, layer, read.process, read.level)
+
+
+def row_of_break(happened: Break) -> ShownRow:
+    return ShownRow(None, "", "unknown", "", "info", happened.words, happened.words, is_break=True)
+
+
+def _row(number: int | None, raw: str, read: Line, layer: str, process: str | None, level: str | None) -> ShownRow:
+    clock = _CLOCK.search(read.time or read.stamp or "")
+    text = f"{read.file.rpartition('/')[2]}: {read.message}" if read.file else read.message
+    shown_level = LEVELS.get(level or "", "info")
+    return ShownRow(number, clock[0] if clock else "", layer, process or "", shown_level, text, raw)
