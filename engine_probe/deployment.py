@@ -10,9 +10,10 @@ import msgspec
 
 from engine_probe.arg_values import canonical_name, canonical_value
 from engine_probe.changes import change, diff, diff_launch, engine_line
+from engine_probe.engine_file import EngineFile, engine_spec
 from engine_probe.errors import InputError, nearest_word
 from engine_probe.flags import flag_for, flag_table
-from engine_probe.launch import Deployment, EngineSpec, Launch
+from engine_probe.launch import Deployment, Launch
 from engine_probe.lora_modules import split_lora
 from engine_probe.paths import is_there
 from engine_probe.strict_yaml import decode_text, text_of_bytes
@@ -28,17 +29,6 @@ __all__ = ["change", "deployment_text", "deployment_yaml", "diff", "diff_launch"
 FILE_ARGS = frozenset(
     ("tokenizer", "chat-template", "hf-config-path", "tool-parser-plugin", "reasoning-parser-plugin", "config")
 )
-
-
-class EngineFile(msgspec.Struct, forbid_unknown_fields=True):
-    """`engine:` as written."""
-
-    python: str | None = None
-    container: str | None = None
-    image: str | None = None
-    ssh: str | None = None
-    pod: str | None = None
-    run: str = "docker"
 
 
 class LaunchFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,7 +87,7 @@ def deployment_text(
             first = lines.line_of(("models", same[0], "name"))
             message = f'the name "{model.name}" is taken already in line {first}'
             raise lines.error(message, ("models", number, "name"))
-    return Deployment(models, _engine(content.engine, ("engine",), lines), content.start, path, digest)
+    return Deployment(models, engine_spec(content.engine, ("engine",), lines), content.start, path, digest)
 
 
 def _check_arg_names(content: DeploymentFile, lines: Lines, engine_flags: frozenset[str]) -> None:
@@ -133,7 +123,7 @@ def _launch(item: LaunchFile, number: int, lines: Lines, folder: Path) -> Launch
         args=args,
         env={name: lines.text_of((*at, "env", name)) or str(value) for name, value in (item.env or {}).items()},
         gpus=_gpus(item.gpus, (*at, "gpus"), lines),
-        engine=_engine(item.engine, (*at, "engine"), lines),
+        engine=engine_spec(item.engine, (*at, "engine"), lines),
         lora=lora,
     )
 
@@ -207,24 +197,6 @@ def _gpus(gpus: list[int] | None, at: YamlPath, lines: Lines) -> tuple[int, ...]
     if gpus == []:
         raise lines.error("gpus: at least one is wanted; leave the key out for all", at)
     return None if gpus is None else tuple(gpus)
-
-
-def _engine(written: EngineFile | None, at: YamlPath, lines: Lines) -> EngineSpec | None:
-    if written is None:
-        return None
-    ways = [way for way in ("container", "image", "ssh", "pod") if getattr(written, way) is not None]
-    if len(ways) > 1:
-        raise lines.error(f"an engine is reached one way, not two: {' and '.join(ways)}", (*at, ways[1]))
-    if not ways and written.python is None:
-        raise lines.error("engine: name `python`, `container`, `image`, `ssh` or `pod`", at)
-    return EngineSpec(
-        python=written.python or "python3",
-        container=written.container,
-        image=written.image,
-        ssh=written.ssh,
-        pod=written.pod,
-        run=written.run,
-    )
 
 
 def deployment_yaml(deployment: Deployment) -> str:

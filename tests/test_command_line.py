@@ -44,7 +44,7 @@ COMMANDS = [
     "/opt/vllm/bin/python -m vllm.entrypoints.cli.main serve m --port 1",
     "/opt/vllm/bin/vllm serve /models/Llama-3-70B --pipeline-parallel-size 2 --distributed-executor-backend ray",
     "numactl --cpunodebind=0 vllm serve m --data-parallel-size 2 -dpl 1 -dpa 10.0.0.1 -dpp 13345 --headless",
-    "docker run --runtime nvidia --gpus all --name vllm -v ~/.cache:/root/.cache -p 8000:8000 --ipc=host"
+    "docker run --runtime nvidia --gpus all --name vllm -v ~/.cache:/cache -p 8000:8000 --ipc=host"
     " vllm/vllm-openai:v0.11.0 --model mistralai/Mistral-7B-v0.1 --dtype=half",
     "sudo docker run --rm vllm/vllm-openai@sha256:abc123 m --quantization awq",
     "vllm serve m -q gptq --kv-cache-dtype fp8_e5m2 --enable-chunked-prefill True --swap-space 16",

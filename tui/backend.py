@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import Engine, EngineError
-from engine_probe.engines import choose_engine
+from engine_probe.engines import choose_engine, engine_for
 from engine_probe.errors import InputError
 from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.gpus import read_gpus
@@ -22,7 +22,7 @@ from engine_probe.preflight import look_at
 from playbooks.context import Context, new_session, read_context
 from playbooks.lab.faults import build_fault, fault_named
 from tui.commands.consent import holders_in_words
-from tui.commands.replay_run import engine_for, run_session
+from tui.commands.replay_run import run_session
 from tui.running import Backend, CannotOpenError, EngineView
 from tui.screens.leaving import short_path
 from tui.screens.start import LAB_CASE

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from engine_probe.deployment import read_deployment
+from engine_probe.engines import engine_for
 from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError
 from playbooks.context import Context, read_context
@@ -20,7 +21,7 @@ from playbooks.lab.faults import Fault, build_fault, fault_named, faults
 from playbooks.replay import Unattended
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
-from tui.commands.replay_run import engine_for, run_session
+from tui.commands.replay_run import run_session
 from tui.commands.replay_text import SessionPrinter, exit_code
 from tui.output import Output
 

@@ -17,8 +17,7 @@ from engine_probe.command_line import parse_command
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import EngineError
 from engine_probe.engine_check import check_engine
-from engine_probe.engine_names import engine_of_spec
-from engine_probe.engines import choose_engine
+from engine_probe.engines import engine_for
 from engine_probe.errors import InputError
 from engine_probe.flag_gate import refuse_wrong_flags
 from engine_probe.launch import Deployment
@@ -111,7 +110,7 @@ def probe(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     seconds. cold: `vllm serve` exactly as a user runs it. Nothing is left behind, however it ends.
     """
     deployment = _deployment(words)
-    engine = _engine(engine_name, deployment)
+    engine = engine_for(engine_name, deployment)
     wish = Wish(grade, yes, hold, keep_port, verbose, parse_limits(hang_s, limits))
     return asyncio.run(run_probe(engine, deployment, wish, Output(as_json)))
 
@@ -120,15 +119,6 @@ def _deployment(words: tuple[str, ...]) -> Deployment:
     if len(words) == 1 and not words[0].startswith("-"):
         return read_deployment(Path(words[0]))
     return Deployment((parse_command(list(words)),))
-
-
-def _engine(name: str | None, deployment: Deployment) -> Engine:
-    specs = {spec for spec in (deployment.engine, *(launch.engine for launch in deployment.models)) if spec is not None}
-    if name is None and len(specs) > 1:
-        raise InputError("one probe runs on one engine: the deployment names several; choose one with --engine")
-    if name is None and specs:
-        return engine_of_spec(specs.pop(), "the deployment")
-    return choose_engine(name)
 
 
 def parse_limits(hang_s: float, words: tuple[str, ...]) -> Limits:

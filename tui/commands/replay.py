@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine_probe.deployment import read_deployment
+from engine_probe.engines import engine_for
 from engine_probe.events import Event, encode
 from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError, nearest_word
@@ -22,7 +23,7 @@ from playbooks.report import one_fix_lines
 from playbooks.way_back import will_change
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
-from tui.commands.replay_run import engine_for, run_session
+from tui.commands.replay_run import run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
 

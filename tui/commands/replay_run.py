@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 
 from engine_probe.engine import Engine, EngineError
 from engine_probe.engine_check import check_engine
-from engine_probe.engine_names import engine_of_spec
-from engine_probe.engines import choose_engine
-from engine_probe.errors import InputError
 from engine_probe.locations import find_locations, writable
 from engine_probe.preflight import check_model_folder
 from engine_probe.supervisor import Probe
@@ -29,16 +26,6 @@ if TYPE_CHECKING:
     from playbooks.decisions import Decision
     from playbooks.replay import OnChange, Policy
     from playbooks.session import Session
-
-
-def engine_for(name: str | None, deployment: Deployment) -> Engine:
-    """`--engine`, else the one that the deployment names, else the one found. Raises InputError, EngineError."""
-    specs = {spec for spec in (deployment.engine, *(one.engine for one in deployment.models)) if spec is not None}
-    if name is None and len(specs) > 1:
-        raise InputError("one probe runs on one engine: the deployment names several; choose one with --engine")
-    if name is None and specs:
-        return engine_of_spec(specs.pop(), "the deployment")
-    return choose_engine(name)
 
 
 async def run_session(
