@@ -47,6 +47,8 @@ class ProbeRun:
                 return
 
     async def _react(self, event: ev.Event) -> None:
+        if self._stopping:
+            return  # what comes now comes of the stop and says nothing of a model
         name = event.model or ""
         if isinstance(event, ev.Failed):
             self.failed.append(name)

@@ -54,6 +54,9 @@ class Policy(Protocol):
     def decide(self, session: Session) -> Decision | None: ...
 
 
+_MOST_WAITING_EVENTS = 100
+
+
 @dataclass
 class Unattended:
     """Begin, apply the fixes by priority until one holds, finish.
@@ -155,7 +158,9 @@ class _Driver:
         self._context = context
         self._case = case
         self._files = _Files(case)
-        self._inbox: asyncio.Queue[Event | Decision] = asyncio.Queue()
+        self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
+        self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
+        self._came = asyncio.Event()
 
     async def run(self, decisions: asyncio.Queue[Decision] | Policy) -> Session:
         policy = None if isinstance(decisions, asyncio.Queue) else decisions
@@ -166,7 +171,7 @@ class _Driver:
             while self.session.progress.phase != "done":
                 await asyncio.sleep(0)  # a policy that decides at once, again and again, can still be cancelled
                 decision = policy.decide(self.session) if policy is not None else None
-                await self._take(decision if decision is not None else await self._inbox.get())
+                await self._take(decision if decision is not None else await self._next())
         finally:
             for task in tasks:
                 task.cancel()
@@ -200,12 +205,25 @@ class _Driver:
 
     async def _read_events(self) -> None:
         async for event in self._probe.events():
-            await self._inbox.put(event)
-        await self._inbox.put(Trouble(text="the probe has ended", fatal=True))
+            await self._events.put(event)  # waits: what bounds an engine's flood is the probe's own queue
+            self._came.set()
+        await self._events.put(Trouble(text="the probe has ended", fatal=True))
+        self._came.set()
 
     async def _read_decisions(self, decisions: asyncio.Queue[Decision]) -> None:
         while True:
-            await self._inbox.put(await decisions.get())
+            self._decisions.put_nowait(await decisions.get())
+            self._came.set()
+
+    async def _next(self) -> Event | Decision:
+        """What a person decides comes before what waits: a flood of output must not hold up a stop."""
+        while True:
+            if not self._decisions.empty():
+                return self._decisions.get_nowait()
+            if not self._events.empty():
+                return self._events.get_nowait()
+            self._came.clear()
+            await self._came.wait()
 
     def _leave_no_unverified_change(self) -> None:
         """Interrupted in the middle of a verification: the file goes back to what it was."""

@@ -7,17 +7,20 @@ import subprocess
 import sys
 import time
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.child import process_tree
 from engine_probe.deployment import read_deployment
 from playbooks.case import new_case
 from playbooks.lab.tiny_model import write_tiny_llama
 from playbooks.wording import arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from engine_probe.engine import Engine
 
 pytestmark = pytest.mark.timeout(180)
@@ -151,22 +154,38 @@ def test_a_port_that_is_taken_is_replaced_and_the_load_goes_on(engine: Engine, t
     assert "loaded and answered" in done.stdout
 
 
-def test_an_engine_that_never_answers_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["version", "probe"])
+def test_an_engine_that_never_answers_is_ended_with_all_that_it_started(tmp_path: Path, stage: str) -> None:
+    answer = "case $2 in *importlib.metadata*) echo 0.32.0; exit;; esac" if stage == "probe" else ""
+    pids = tmp_path / "pids"
+    script = f"#!/bin/sh\n{answer}\nsleep 333 &\necho $$ $! > {pids}.new && mv {pids}.new {pids}\nwait\n"
     slow = tmp_path / "slow"
-    slow.write_text("#!/bin/sh\necho $$ >> " + str(tmp_path / "pids") + "\nsleep 333\n", encoding="utf-8")
+    slow.write_text(script, encoding="utf-8")
     slow.chmod(0o755)
     words = ["probe", "--engine", str(slow), "--", "vllm", "serve", "org/model"]
-    console = subprocess.Popen([sys.executable, "-m", "tui.cli", *words], stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "pids").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    console = subprocess.Popen(
+        [sys.executable, "-m", "tui.cli", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    until(pids.exists)
     console.terminate()
     _, said = console.communicate(timeout=60)
     assert console.returncode == 143
     assert "Traceback" not in said
-    for pid in (tmp_path / "pids").read_text(encoding="utf-8").split():
-        assert not list(Path("/proc").glob(f"{pid}/cmdline"))
+    started = [int(pid) for pid in pids.read_text(encoding="utf-8").split()]
+    assert len(started) == 2, "the script and its child"
+    until(lambda: not any(is_running(pid) for pid in started))
+
+
+def is_running(pid: int) -> bool:
+    process = process_tree.read_one(pid)
+    return process is not None and process.state not in "ZX"
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "still not so"
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("where", ["model", "template"])

@@ -53,8 +53,7 @@ def _expected_end(error: BaseException) -> int | None:
         return error.exit_code
     if isinstance(error, SystemExit):
         return _code_of_exit(error)
-    # asyncio's, which only a second Ctrl-C lets through; importing it here would slow every start.
-    if isinstance(error, KeyboardInterrupt | click.Abort) or type(error).__name__ == "CancelledError":
+    if isinstance(error, KeyboardInterrupt | click.Abort):
         note("stopped")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) and _reader_is_gone():

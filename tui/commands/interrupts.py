@@ -33,6 +33,8 @@ class Interrupts:
     ) -> None:
         for number in SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
+        if isinstance(error, asyncio.CancelledError) and self.exit_code is not None:
+            raise SystemExit(self.exit_code) from None  # the second signal's cancellation ends here
 
     def _take(self, number: int) -> None:
         if self.number is not None and self._task is not None:
