@@ -131,14 +131,17 @@ def weights_gib(folder: Path) -> tuple[float | None, str | None]:
 
 def _tensor_bytes(file: Path) -> int | None:
     """Bytes of the tensors by the header (safetensors: 8-byte little-endian length, then JSON)."""
+    if not file.is_file():
+        return None  # a pipe would hold us for ever
     try:
         with file.open("rb") as content:
             length = struct.unpack("<Q", content.read(8))[0]
             if length > min(_LONGEST_HEADER_BYTES, os.fstat(content.fileno()).st_size):
                 return None
             header = json.loads(content.read(length))
-            return max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"), default=0)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, struct.error):
+            ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+            return int(max(ends, default=0))
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, struct.error):
         return None
 
 

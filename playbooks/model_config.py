@@ -32,11 +32,12 @@ def model_facts(model: str, base: Path | None = None) -> dict[str, Fact]:
         return _all_unknown(f"there is no {path.name} on this host for {model}")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return _all_unknown(f"{path} cannot be read: {error}")
     if not isinstance(config, dict):
         return _all_unknown(f"{path} holds no JSON object")
-    return _facts_of(config.get("text_config") or config, str(path))
+    inner = config.get("text_config")
+    return _facts_of(inner if isinstance(inner, dict) and inner else config, str(path))
 
 
 def _all_unknown(reason: str) -> dict[str, Fact]:

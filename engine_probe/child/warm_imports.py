@@ -85,8 +85,11 @@ def _import_model_class(folder: str) -> None:
 
     Whatever is wrong with this model is the load's to show, in vLLM's own words, not the warm-up's.
     """
+    path = os.path.join(folder, "config.json")
+    if not os.path.isfile(path):
+        return  # a pipe would hold the warm-up for ever
     with contextlib.suppress(Exception):
-        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file:
             architectures = json.load(file).get("architectures") or []
         from vllm.model_executor.models.registry import ModelRegistry
 
