@@ -86,7 +86,7 @@ class Viewer:
 
 @asynccontextmanager
 async def viewing(path: Path, size=(100, 24), glyphs=UNICODE):
-    log = OpenedLog(path)
+    log = OpenedLog.of_file(path)
     world = backend("nothing to open", exports=path.parent / "exports")
     app = ConsoleApp(world, log=log, glyphs=glyphs)
     async with app.run_test(size=size) as pilot:
@@ -318,7 +318,7 @@ async def test_what_is_shown_is_written_to_a_file_whose_path_is_told(path, tmp_p
 
 
 async def test_the_end_of_a_log_is_shown_before_it_is_indexed(long, monkeypatch):
-    log = OpenedLog(long)
+    log = OpenedLog.of_file(long)
     monkeypatch.setattr(log.index, "advance", lambda _seconds: False)
     app = ConsoleApp(backend("nothing to open"), log=log, glyphs=UNICODE)
     async with app.run_test(size=(100, 24)) as pilot:
@@ -367,7 +367,7 @@ async def test_leaving_asks_nothing(path):
 
 
 def test_rows_and_lines_convert_both_ways_over_breaks_and_filters(path):
-    log = OpenedLog(path)
+    log = OpenedLog.of_file(path)
     while log.step():
         pass
     new = path.with_suffix(".new")
@@ -398,7 +398,7 @@ def test_toggles_go_round():
 def test_no_secret_reaches_a_row(tmp_path):
     path = tmp_path / "vllm.log"
     path.write_bytes(b"token hf_" + b"a" * 34 + b"\n")
-    log = OpenedLog(path)
+    log = OpenedLog.of_file(path)
     while log.step():
         pass
     assert not re.search("a{8}", str(log.rows(0, 1)))

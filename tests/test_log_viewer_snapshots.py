@@ -23,7 +23,7 @@ def test_log_viewer(snap_compare, monkeypatch, tmp_path, size, keys):
     monkeypatch.delenv("NO_COLOR", raising=False)
     path = tmp_path / "vllm.log"
     path.write_bytes(LOAD + b"\n" + LOAD + b"\n")
-    log = OpenedLog(path)
+    log = OpenedLog.of_file(path)
 
     async def before(pilot):
         viewer = Viewer(pilot, log)

@@ -289,7 +289,7 @@ def run_viewer(path: Path, *, ascii_only: bool | None = None) -> int:
     from tui.opened_log import OpenedLog  # noqa: PLC0415 -- a console without a log does without
 
     _demand_terminal()
-    log = OpenedLog(path)
+    log = OpenedLog.of_file(path)
     app = ConsoleApp(real_backend(), log=log, glyphs=choose(ascii_only))
     code = asyncio.run(_run(app))
     log.close()

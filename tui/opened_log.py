@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.logs.follow import Break
+    from engine_probe.logs.index import LogIndex
     from engine_probe.logs.index_search import Search
     from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
@@ -43,12 +44,12 @@ class Found:
 
 
 class OpenedLog:
-    """Raises InputError when `path` is no file that can be read."""
+    """`followed` says what happens to the files of `index`; `label` is how a person calls the log."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.index = open_log(path)
-        self._followed = FollowedLog(path, self.index)
+    def __init__(self, index: LogIndex, followed: FollowedLog, label: str) -> None:
+        self.index = index
+        self.label = label
+        self._followed = followed
         self.wanted = Wanted()
         self.has_been_read = False
         """Whether the end of the file has been reached since it was opened or cut."""
@@ -69,6 +70,12 @@ class OpenedLog:
         self._matches: Selection | None = None
         self._matches_of = (-1, -1)
         self._search_is_complete = False
+
+    @classmethod
+    def of_file(cls, path: Path, label: str = "") -> OpenedLog:
+        """A file, also one that is still being written. Raises InputError when it is none that can be read."""
+        index = open_log(path)
+        return cls(index, FollowedLog(path, index), label or path.name)
 
     def close(self) -> None:
         self.index.close()

@@ -47,7 +47,7 @@ def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
         about += f", {log.wanted_count:,} shown"
     about += "" if log.has_been_read else f" · {log.indexed_percent} % read"
     state = "following" if following else "paused"
-    name = clean(log.path.name)
+    name = clean(log.label)
     return apart(part(name, "$accent bold") + part(about), part(state, "$quiet" if following else "$warning"), width)
 
 
