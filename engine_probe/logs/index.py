@@ -130,6 +130,11 @@ class LogIndex:
         return self._files[-1]
 
     @property
+    def blocks(self) -> Blocks:
+        """Where the indexed lines are, for what reads on as the log grows: `Search`, `Folds`."""
+        return self._blocks
+
+    @property
     def indexed_bytes(self) -> int:
         """Of the newest file."""
         return self._parts.position
