@@ -64,3 +64,9 @@ def and_masks(one: bytes | bytearray, two: bytes | bytearray) -> bytes:
     """The masks combined, as long as the longer one. Big numbers do it a machine word at a time."""
     size = max(len(one), len(two))
     return (int.from_bytes(one, "little") & int.from_bytes(two, "little")).to_bytes(size, "little")
+
+
+def or_masks(one: bytes | bytearray, two: bytes | bytearray) -> bytes:
+    """What either mask holds, as long as the longer one."""
+    size = max(len(one), len(two))
+    return (int.from_bytes(one, "little") | int.from_bytes(two, "little")).to_bytes(size, "little")

@@ -137,6 +137,12 @@ def raised_without_traceback(line: str) -> Raised | None:
     return Raised(found["type"], found["message"].strip()) if found is not None else None
 
 
+def raised_on(line: str) -> Raised | None:
+    """What a line of a traceback that ends in it says was raised; None for any other line."""
+    found = _RAISED.match(_GROUP_BAR.sub("", line))
+    return Raised(found["type"], (found["message"] or "").strip()) if found is not None else None
+
+
 def head_of(lines: Sequence[str]) -> list[str]:
     """The lines in front of the first traceback: the record's own message."""
     for index, line in enumerate(lines):
