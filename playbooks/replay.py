@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine_probe.deployment import change
@@ -25,12 +25,14 @@ from playbooks.effects import (
     UndoRevision,
     WriteRevision,
 )
+from playbooks.keeping import Keeping
 from playbooks.patterns import to_value
 from playbooks.proposal import Proposal, propose
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
     from engine_probe.requests import Request
+    from engine_probe.run_log import RunLog
     from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.effects import Done, Effect
@@ -137,27 +139,29 @@ async def drive(
     *,
     context: Context,
     case: CaseFolder | None = None,
+    log: RunLog | None = None,
 ) -> Session:
     """Run `session` until its report is written. `on_change` gets every new session, and the event if one made it.
 
-    Cancelling it leaves the ending of loads to the probe's own way out; a change under verification is undone.
+    `log` is given all events; whoever gives it opens and closes it. Cancelling leaves the ending of loads to the
+    probe's own way out; a change under verification is undone.
     """
-    driver = _Driver(session, probe, on_change, context, case)
-    if case is not None:
-        case.keep_deployment(session.deployment, "before")
+    kept = Keeping(case, log)
+    driver = _Driver(session, probe, on_change, context, kept)
+    kept.begin(session.deployment)
     return await driver.run(decisions)
 
 
 class _Driver:
     def __init__(
-        self, session: Session, probe: ProbeLike, on_change: OnChange, context: Context, case: CaseFolder | None
+        self, session: Session, probe: ProbeLike, on_change: OnChange, context: Context, kept: Keeping
     ) -> None:
         self.session = session
         self._probe = probe
         self._on_change = on_change
         self._context = context
-        self._case = case
-        self._files = _Files(case)
+        self._kept = kept
+        self._files = _Files(kept.case)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
         self._came = asyncio.Event()
@@ -176,6 +180,7 @@ class _Driver:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._kept.flush()
             self._leave_no_unverified_change()
         return self.session
 
@@ -184,13 +189,19 @@ class _Driver:
         while waiting:
             one = waiting.popleft()
             self.session, effects = step(self.session, one, self._context)
-            if self._case is not None and isinstance(one, (Event, Decision)):
-                self._case.record(self.session.progress.load_number, one)
+            if isinstance(one, (Event, Decision)):
+                self._kept.take(self.session.progress.load_number, one)
             for effect in effects:
                 done = await self._perform(effect)
                 if done is not None:
                     waiting.append(done)
-            self._on_change(self.session, one if isinstance(one, Event) else None)
+            self._tell(one if isinstance(one, Event) else None)
+
+    def _tell(self, event: Event | None) -> None:
+        news = self._kept.news()
+        if news is not None:
+            self.session = replace(self.session, notes=(*self.session.notes, news))
+        self._on_change(self.session, event)
 
     async def _perform(self, effect: Effect) -> Done | None:
         if isinstance(effect, Load):
@@ -222,6 +233,7 @@ class _Driver:
                 return self._decisions.get_nowait()
             if not self._events.empty():
                 return self._events.get_nowait()
+            self._kept.flush()
             self._came.clear()
             await self._came.wait()
 

@@ -26,6 +26,8 @@ from engine_probe.events import (
     Warming,
     encode,
 )
+from engine_probe.logs.index import open_log
+from engine_probe.run_log import RunLog
 from playbooks.case import CaseFolder, new_case
 from playbooks.context import Context, new_session, read_context
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment, Stop, Undo
@@ -72,8 +74,9 @@ async def run(
     policy: Policy | asyncio.Queue[Decision] | None = None,
     on_change: Callable[[Session, Event | None], None] = lambda _session, _event: None,
     case: CaseFolder | None = None,
+    log: RunLog | None = None,
 ) -> Session:
-    driving = drive(begin(file), probe, policy or Unattended(), on_change, context=context, case=case)
+    driving = drive(begin(file), probe, policy or Unattended(), on_change, context=context, case=case, log=log)
     return await asyncio.wait_for(driving, 20)
 
 
@@ -308,6 +311,42 @@ async def test_a_case_keeps_events_logs_and_report(file: Path, context: Context,
     assert session.symptom.evidence[0].line == evidence.line
     assert session.report_path == str(case.path / "report.md")
     assert new_case(tmp_path / "state", date(2026, 11, 29)).name == "2026-11-29-0002"
+
+
+async def test_a_case_s_log_holds_both_loads_as_vllm_printed_them(file: Path, context: Context, tmp_path: Path) -> None:
+    log = RunLog()
+    log.open(tmp_path / "engine.log")
+    session = await run(file, context, bad_then_good(), log=log)
+    log.close()
+    lines = (tmp_path / "engine.log").read_text("utf-8").splitlines()
+    begun = [number for number, line in enumerate(lines) if "vllm_console.probe - INFO - warm load of tiny" in line]
+    assert len(begun) == 2
+    assert session.symptom is not None
+    assert any(session.symptom.headline in line for line in lines[begun[0] : begun[1]])
+    assert not any(session.symptom.headline in line for line in lines[begun[1] :])
+    index = open_log(tmp_path / "engine.log")
+    while not index.advance():
+        pass
+    changes = index.stage_changes()
+    index.close()
+    in_first = [stage for at, stage in changes if at < begun[1]]
+    in_second = [stage for at, stage in changes if at > begun[1]]
+    assert "memory_planning" in in_first
+    assert "warmup" not in in_first
+    assert "warmup" in in_second
+
+
+async def test_a_full_disk_ends_no_case_and_is_said_once(file: Path, context: Context, tmp_path: Path) -> None:
+    case = new_case(tmp_path / "state", date(2026, 11, 29))
+    for name in ("deployment-before.yaml", "events.jsonl", "load-1.log", "load-2.log", "engine.log"):
+        (case.path / name).symlink_to("/dev/full")
+    log = RunLog()
+    log.open(case.path / "engine.log")
+    session = await run(file, context, bad_then_good(), case=case, log=log)
+    log.close()
+    assert session.verdict == "verified"
+    (said,) = [note for note in session.notes if "No space left on device" in note]
+    assert "The case goes on" in said
 
 
 async def test_the_report_has_the_four_steps(file: Path, context: Context) -> None:

@@ -12,6 +12,8 @@ from engine_probe.engine import Engine, EngineError
 from engine_probe.engine_check import check_engine
 from engine_probe.locations import find_locations, writable
 from engine_probe.preflight import check_model_folder
+from engine_probe.run_log import NAME as LOG_NAME
+from engine_probe.run_log import RunLog
 from engine_probe.supervisor import Probe
 from playbooks.case import new_case
 from playbooks.context import new_session
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.launch import Deployment
+    from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.decisions import Decision
     from playbooks.replay import OnChange, Policy
@@ -37,23 +40,38 @@ async def run_session(
     context: Context,
     *,
     owns: Path | None = None,
+    log: RunLog | None = None,
 ) -> Session:
     """Drive one session on a probe of its own to its end. Raises EngineError when vLLM itself cannot be run.
 
-    `owns`: a folder made for this session alone, which goes with its probe.
+    `owns`: a folder made for this session alone, which goes with its probe. `log` is opened here; its owner closes it.
     """
     for launch in deployment.models:
         check_model_folder(launch, engine)
-    case = new_case(writable(find_locations().state), datetime.now().astimezone().date())
-    session = new_session(case.name, deployment, grade, grade, facts_before(deployment, engine.is_local))
-    session = replace(session, case_folder=str(case.path))
+    case, why_not = _new_case()
+    facts = facts_before(deployment, engine.is_local)
+    session = new_session(case.name if case else "", deployment, grade, grade, facts)
+    session = replace(session, case_folder=str(case.path) if case else None, notes=(*session.notes, *why_not))
     async with AsyncExitStack() as stack:
+        if log is None:
+            log = RunLog()
+            stack.callback(log.close)
+        log.open(case.path / LOG_NAME) if case else log.open_privately()
         try:
             probe = await stack.enter_async_context(Probe(engine, owns=owns))
         except OSError as error:
             raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
-        session = await drive(session, probe, decisions, on_change, context=context, case=case)
+        session = await drive(session, probe, decisions, on_change, context=context, case=case, log=log)
     return await asyncio.to_thread(_engine_at_fault, session, engine)
+
+
+def _new_case() -> tuple[CaseFolder | None, tuple[str, ...]]:
+    """A case's folder, or why there is none: a full disk is no reason not to look for what is wrong."""
+    state = writable(find_locations().state)
+    try:
+        return new_case(state, datetime.now().astimezone().date()), ()
+    except OSError as error:
+        return None, (f"{state} cannot be written: {error.strerror or error}. The case goes on, and nothing is kept.",)
 
 
 def _engine_at_fault(session: Session, engine: Engine) -> Session:
