@@ -58,6 +58,10 @@ class OpenTraceback:
         told = next((one for one in raised if not covers.covers(one.text)), None)
         return self._numbers[(told or raised[-1]).at], told is None
 
+    def number_of(self, at: int) -> int:
+        """Of the line `at` of the record; of its last one where it has no such line."""
+        return self._numbers[min(at, len(self._numbers) - 1)]
+
 
 def begins_traceback(line: Line) -> bool:
     return line.message.rstrip().endswith(START)
