@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine_probe.errors import InputError
 from engine_probe.logs.index import open_file
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from engine_probe.logs.index import LogIndex
 
-Kind = Literal["cut", "rotated", "gone", "back"]
+Kind = Literal["cut", "rotated", "gone", "back", "ended"]
 WORDS: dict[Kind, str] = {
     "cut": "the file was cut and begins anew here",
     "rotated": "the file was rotated; a new one begins here",
     "gone": "the file was removed; what is written to it is still read",
     "back": "the file is there again",
+    "ended": "nothing more comes from here",
 }
 _REMEMBERED_BYTES = 64
 
@@ -32,10 +33,30 @@ class Break:
 
     line: int
     kind: Kind
+    source: str = ""
+    """Its name, where there are several."""
+    why: str = ""
+    """In place of the kind's own words."""
 
     @property
     def words(self) -> str:
-        return WORDS[self.kind]
+        words = self.why or WORDS[self.kind]
+        return f"{self.source}: {words}" if self.source else words
+
+
+class Follower(Protocol):
+    """Says what happens to one log while it is looked at."""
+
+    @property
+    def breaks(self) -> list[Break]: ...
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether what was there before it was looked at has come."""
+
+    def poll(self) -> list[Break]: ...
+
+    def close(self) -> None: ...
 
 
 class Watch:
@@ -86,6 +107,13 @@ class FollowedLog:
         self.breaks: list[Break] = []
         self._path = path
         self._watch = Watch(path, log.file)
+
+    @property
+    def has_begun(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.log.close()
 
     def poll(self) -> list[Break]:
         """Look at the file; what is new is indexed by `log.advance` afterwards. Returns the breaks that are new.

@@ -125,6 +125,15 @@ class LogIndex:
         return len(self._columns[0])
 
     @property
+    def whole_line_count(self) -> int:
+        """Without an unfinished last line."""
+        return self.line_count - (self._before_last is not None)
+
+    def columns(self, start: int, stop: int) -> Columns:
+        """Of the lines `start` to `stop`."""
+        return Columns(*(column[start:stop] for column in self._columns))
+
+    @property
     def file(self) -> int:
         """The descriptor of the newest file."""
         return self._files[-1]
@@ -252,8 +261,10 @@ class LogIndex:
 
     def _goes_on(self, line: int, same: Selection) -> bool:
         """Whether `line` is a later line of the record above it: every line of a record repeats its prefix."""
-        if line == 0 or not same.mask[line - 1]:
-            return False
+        return line > 0 and bool(same.mask[line - 1]) and self.repeats(line)
+
+    def repeats(self, line: int) -> bool:
+        """Whether `line` is bare, or has the whole prefix of the line above it; not for the first."""
         if self._columns[0][line] & CONTINUES:
             return True
         here, above = (_RECORD_PREFIX.match(without_colours(self.bytes_of(number))) for number in (line, line - 1))

@@ -37,6 +37,10 @@ class Search:
     def count(self) -> int:
         return self._mask.count(1)
 
+    def marks(self, start: int, stop: int) -> bytearray:
+        """1 for each line that matches, of the searched ones from `start` to `stop`."""
+        return self._mask[start:stop]
+
     def selection(self) -> Selection:
         """Matching lines among those that were searched; all others count as not matching."""
         return Selection(self._mask.ljust(self._blocks.line_count, b"\0"))

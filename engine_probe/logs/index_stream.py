@@ -30,6 +30,8 @@ class LogLine(NamedTuple):
     stage: str | None
     continues: bool
     """Level and layer are those of the record above it."""
+    source: int = 0
+    """The number of the log that it is of, where several are merged."""
 
 
 def line_of(number: int, raw: bytes, code: int, process: str, stage: int) -> LogLine:

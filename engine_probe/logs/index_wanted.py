@@ -36,6 +36,8 @@ class Wanted:
     rank: int | None = None
     model: str | None = None
     span: Span = _EVERYTHING
+    source: int | None = None
+    """The number of one log of several that are merged; a log alone does not look at it."""
 
     def mask(self, columns: Columns, processes: list[Process]) -> bytes:
         """1 for each line that is wanted by its columns; model and span are not looked at."""
