@@ -1,4 +1,6 @@
-"""Writes the parts of ARCHITECTURE.md that come from the code, between their markers; `--check` only compares.
+"""Writes what comes from other files: parts of ARCHITECTURE.md, the playbooks' schema and their compiled form.
+
+`--check` only compares.
 
 python docs/generate.py [--check]
 """
@@ -12,6 +14,8 @@ import sys
 from pathlib import Path
 
 from engine_probe import events
+from playbooks.compiled import COMPILED, compiled_text
+from playbooks.load import library_folder, own_library, schema_json
 
 PAGE = Path(__file__).parent.parent / "ARCHITECTURE.md"
 
@@ -38,13 +42,24 @@ def generated(text: str) -> str:
     return text
 
 
+def wanted() -> dict[Path, str]:
+    """Every generated file with the content that it should have."""
+    return {
+        PAGE: generated(PAGE.read_text(encoding="utf-8")),
+        library_folder().parent / "schema.json": schema_json(),
+        COMPILED: compiled_text(one.entry for one in own_library()),
+    }
+
+
 def main() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    fresh = generated(text)
-    if "--check" not in sys.argv:
-        PAGE.write_text(fresh, encoding="utf-8")
-    elif fresh != text:
-        raise SystemExit(f"{PAGE.name} is not what the code says: run python docs/generate.py")
+    for path, text in wanted().items():
+        is_same = path.is_file() and path.read_text(encoding="utf-8") == text
+        if "--check" in sys.argv and not is_same:
+            raise SystemExit(f"{path.name} is not what its sources say: run python docs/generate.py")
+        if not is_same:
+            fresh = path.with_suffix(".new")
+            fresh.write_text(text, encoding="utf-8")
+            fresh.replace(path)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from playbooks.facts import info_of
 from playbooks.hypotheses import hypothesis_of
 from playbooks.match import evidence_of, exception_line, first_words, layer_of_exception, matched
 from playbooks.observe import log_file
+from playbooks.ranking import of_certainty
+from playbooks.releases import release_fits
 from playbooks.session import Cause, Session, Source, Symptom
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from playbooks.schema import Playbook
     from playbooks.session import Evidence
 
-_CLEAR = 0.95
-_CLEAR_BUT_NOT_ROOT = 0.7
+_CLEAR = 1.0
+_CLEAR_BUT_NOT_ROOT = 0.74
 _ANOTHER_RELEASE = 0.3
 
 
@@ -111,26 +112,7 @@ def _confidence(playbook: Playbook, group: list[Sighting], session: Session) -> 
     if isinstance(version, Known) and not release_fits(str(version.value), playbook.applies_to.vllm):
         return _ANOTHER_RELEASE
     root = session.progress.root
+    certainty = max(of_certainty(one.certainty) for one in group)
     if root is None or any(str(root.get("message", ""))[:200] in one.evidence.text for one in group):
-        return _CLEAR
-    return _CLEAR_BUT_NOT_ROOT
-
-
-def release_fits(version: str, wanted: str) -> bool:
-    """Whether a release such as `0.8.5.post1` is in a range such as `>=0.2.7,<0.11`. Empty: every release is."""
-    parts = _release(version)
-    for clause in filter(None, (one.strip() for one in wanted.split(","))):
-        found = re.fullmatch(r"(>=|<=|==|<|>)\s*([\d.]+)", clause)
-        if found is None:
-            continue
-        limit = _release(found[2])
-        order = (parts > limit) - (parts < limit)
-        if order not in {">=": (0, 1), "<=": (0, -1), "==": (0,), "<": (-1,), ">": (1,)}[found[1]]:
-            return False
-    return True
-
-
-def _release(text: str) -> tuple[int, ...]:
-    numbers = re.match(r"[\d.]+", text)
-    parts = [int(part) for part in numbers[0].split(".") if part] if numbers else []
-    return (*parts, 0, 0, 0)[:3]
+        return _CLEAR * certainty
+    return _CLEAR_BUT_NOT_ROOT * certainty

@@ -13,7 +13,7 @@ from engine_probe.errors import nearest_word
 from playbooks import experiments, requests
 from playbooks.conditions import ConditionError, parse
 from playbooks.facts import is_fact, register
-from playbooks.patterns import compile_pattern, compile_wording, is_slow, repeated_letters, slow_probes
+from playbooks.patterns import CompiledWording, compile_pattern, is_slow, repeated_letters, slow_probes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,9 +51,7 @@ def problems(playbook: Playbook, file_stem: str, known_ids: Iterable[str]) -> It
     """Everything wrong with `playbook`, in the order of the file."""
     if playbook.playbook != file_stem:
         yield Problem(("playbook",), f"the id {playbook.playbook!r} must equal the file's name {file_stem!r}")
-    for clause in filter(None, playbook.applies_to.vllm.split(",")):
-        if not _RANGE.fullmatch(clause.strip()):
-            yield Problem(("applies_to", "vllm"), f"{clause!r} is no release range such as `>=0.8.5,<0.11`")
+    yield from _release_range(playbook.applies_to.vllm, ("applies_to", "vllm"))
     broken = list(_patterns(playbook))
     yield from broken
     if any(problem.at[0] == "symptoms" for problem in broken):
@@ -61,6 +59,7 @@ def problems(playbook: Playbook, file_stem: str, known_ids: Iterable[str]) -> It
     yield from _other_illnesses(playbook, set(known_ids))
     yield from _samples(playbook)
     captured = captured_names(playbook)
+    yield from _narrowings(playbook, captured)
     yield from _unique_ids(playbook)
     yield from _hypotheses(playbook, captured)
     yield from _fixes(playbook, captured)
@@ -69,7 +68,7 @@ def problems(playbook: Playbook, file_stem: str, known_ids: Iterable[str]) -> It
 
 def captured_names(playbook: Playbook) -> frozenset[str]:
     """Bare fact names that the symptoms can capture."""
-    return frozenset(name for wording in playbook.symptoms.any for name in compile_wording(wording).group_names())
+    return frozenset(name for wording in playbook.symptoms.any for name in CompiledWording(wording).group_names())
 
 
 def placeholders(text: str) -> tuple[str, ...]:
@@ -84,6 +83,11 @@ def _patterns(playbook: Playbook) -> Iterator[Problem]:
         at: Place = ("symptoms", "any", number)
         places.append(((*at, "log"), wording.log))
         places += [((*at, "also_capture", index), extra) for index, extra in enumerate(wording.also_capture)]
+        places += [
+            ((*at, key), text)
+            for key, text in (("along_with", wording.along_with), ("absent", wording.absent))
+            if text is not None
+        ]
     places += [(("symptoms", "unless", n, "log"), other.log) for n, other in enumerate(playbook.symptoms.unless)]
     places += [(("verify", n, "log"), check.log) for n, check in enumerate(playbook.verify) if check.log is not None]
     if not playbook.symptoms.any:
@@ -98,6 +102,23 @@ def _patterns(playbook: Playbook) -> Iterator[Problem]:
             yield Problem(place, "the pattern takes too long on a line of 10,000 characters (nested repeats?)")
 
 
+def _narrowings(playbook: Playbook, captured: frozenset[str]) -> Iterator[Problem]:
+    for number, wording in enumerate(playbook.symptoms.any):
+        at: Place = ("symptoms", "any", number)
+        yield from _conditions(wording.when, (*at, "when"), captured)
+        yield from _release_range(wording.vllm, (*at, "vllm"))
+        try:
+            re.compile(wording.frames or "")
+        except re.error as error:
+            yield Problem((*at, "frames"), f"the pattern does not compile: {error}")
+
+
+def _release_range(text: str, at: Place) -> Iterator[Problem]:
+    for clause in filter(None, text.split(",")):
+        if not _RANGE.fullmatch(clause.strip()):
+            yield Problem(at, f"{clause!r} is no release range such as `>=0.8.5,<0.11`")
+
+
 def _other_illnesses(playbook: Playbook, known_ids: set[str]) -> Iterator[Problem]:
     for number, other in enumerate(playbook.symptoms.unless):
         if other.see is not None and other.see not in known_ids:
@@ -110,7 +131,7 @@ def _samples(playbook: Playbook) -> Iterator[Problem]:
     for key, given in (("match", samples.match), ("no_match", samples.no_match)):
         if not given:
             yield Problem(("samples", key), f"at least one line under samples.{key} is required")
-    wordings = [compile_wording(wording) for wording in playbook.symptoms.any]
+    wordings = [CompiledWording(wording) for wording in playbook.symptoms.any]
     unless = [compile_pattern(other.log) for other in playbook.symptoms.unless]
     proved: set[str] = set()
     for number, sample in enumerate(samples.match):

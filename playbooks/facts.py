@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.flags import flag_for
 from playbooks import computed
 from playbooks.conditions import Answer, Lookup, Unset
+from playbooks.facts_of_evidence import FILES, GPUS, HOST, MODEL, NEIGHBOURS, PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -155,14 +157,16 @@ _CAPTURED = (
     FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
     FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
+_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST))
 _ENVIRONMENT = "launch.env."
+_LAUNCHED = "launch."
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def register() -> tuple[FactInfo, ...]:
     """All dotted facts, in the order of the documentation. `launch.env.NAME` comes beside them for any NAME."""
     of_computed = tuple(FactInfo(one.name, one.label, one.unit, one.meaning) for one in computed.COMPUTED)
-    return _LAUNCH + _DECLARED + _PARSED + _MEASURED + of_computed
+    return _LAUNCH + _DECLARED + _PARSED + _MEASURED + _EVIDENCE + of_computed
 
 
 def named() -> tuple[FactInfo, ...]:
@@ -176,6 +180,12 @@ def info_of(name: str) -> FactInfo:
         variable = name.removeprefix(_ENVIRONMENT)
         return FactInfo(name, f"{variable} as launched", "", f"the environment variable {variable}")
     known = next((one for one in named() if one.name == name), None)
+    if known is None and name.startswith(_LAUNCHED):
+        flag = name.removeprefix(_LAUNCHED).replace("_", "-")
+        return FactInfo(name, f"{flag} as launched", "as vLLM's argument", f"the argument --{flag} of the launch")
+    if known is None and name.startswith(PACKAGES):
+        package = name.removeprefix(PACKAGES)
+        return FactInfo(name, f"{package} in the engine", "", f"the version of {package} in the engine")
     return known or FactInfo(name, name.replace("_", " "), "", "captured from the log")
 
 
@@ -183,17 +193,23 @@ def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
     """Whether a playbook whose symptoms capture `captured` may name `name`."""
     if name.startswith(_ENVIRONMENT):
         return len(name) > len(_ENVIRONMENT)
+    if name.startswith(PACKAGES):
+        return len(name) > len(PACKAGES)
+    if name.startswith(_LAUNCHED) and flag_for(name.removeprefix(_LAUNCHED).replace("_", "-")) is not None:
+        return True
     return name in set(captured) or any(info.name == name for info in register())
 
 
-def lookup_for(launch: Launch, facts: Mapping[str, Fact]) -> Lookup:
-    """A look-up over what the session knows (`facts`), the launch itself, and what can be computed from both."""
+def lookup_for(launch: Launch | None, facts: Mapping[str, Fact]) -> Lookup:
+    """A look-up over what is known (`facts`), the launch itself, and what can be computed from both."""
     functions = {one.name: one.compute for one in computed.COMPUTED}
 
     def lookup(name: str) -> Answer:
         if name in facts:
             return facts[name]
         if name.startswith("launch."):
+            if launch is None:
+                return Unknown("the launch is not known")
             return launch_fact(launch, name.removeprefix("launch."))
         if name in functions:
             return functions[name](lookup)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,29 +10,35 @@ import msgspec
 from engine_probe.locations import find_locations
 from engine_probe.strict_yaml import InputError, decode_file, nearest_word
 from playbooks.check import problems
-from playbooks.patterns import CompiledWording, compile_pattern, compile_wording
+from playbooks.compiled import Entry, digest_of, entry_of, read_compiled
+from playbooks.patterns import CompiledWording, Text
 from playbooks.schema import Playbook
 from playbooks.template import unfilled
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Sequence
 
     from engine_probe.strict_yaml import Lines
 
 
-@dataclass(frozen=True)
 class Loaded:
-    """A checked playbook with its patterns ready."""
+    """A checked playbook. What matching needs is there at once; `spec` is decoded when it is first asked for."""
 
-    spec: Playbook
-    path: Path
-    wordings: tuple[CompiledWording, ...]
-    unless: tuple[re.Pattern[str], ...]
+    def __init__(self, entry: Entry, path: Path, spec: Playbook | None = None) -> None:
+        self.id = entry.id
+        self.path = path
+        self.entry = entry
+        self._spec = spec
+        self.wordings = tuple(map(CompiledWording, entry.wordings, entry.literals))
+        self.vllm_range = entry.vllm
+        self.unless = tuple(Text(other.log) for other in entry.unless)
 
     @property
-    def id(self) -> str:
-        return self.spec.playbook
+    def spec(self) -> Playbook:
+        """The whole playbook."""
+        if self._spec is None:
+            self._spec = msgspec.json.decode(self.entry.spec, type=Playbook)
+        return self._spec
 
 
 def library_folder() -> Path:
@@ -57,9 +62,26 @@ def library_files() -> list[Path]:
 
 
 def load_library(folders: Sequence[Path] = ()) -> tuple[Loaded, ...]:
-    """The console's playbooks, the person's own, and those in `folders`. Raises InputError for the first wrong file."""
-    paths = [*library_files(), *(path for folder in folders for path in playbook_files(folder))]
-    return load_files(paths)
+    """The console's playbooks, the person's own, and those in `folders`; of one id, the last of them.
+
+    Raises InputError for the first wrong file.
+    """
+    own = [path for folder in (own_folder(), *folders) for path in playbook_files(folder)]
+    found = {one.id: one for one in own_library()}
+    found |= {one.id: one for one in load_files(own)} if own else {}
+    return tuple(sorted(found.values(), key=lambda one: one.id))
+
+
+def own_library() -> tuple[Loaded, ...]:
+    """The console's own playbooks: the compiled ones, and from YAML those that were changed since."""
+    paths, compiled = playbook_files(library_folder()), read_compiled()
+    ids = [path.stem for path in paths]
+    found = []
+    for path in paths:
+        entry = compiled.get(path.stem)
+        is_fresh = entry is not None and entry.digest == digest_of(path.read_bytes())
+        found.append(Loaded(entry, path) if entry is not None and is_fresh else load_file(path, ids))
+    return tuple(found)
 
 
 def load_files(paths: Sequence[Path]) -> tuple[Loaded, ...]:
@@ -81,8 +103,7 @@ def load_file(path: Path, known_ids: Sequence[str]) -> Loaded:
         first, *rest = errors
         first.more = tuple(rest)
         raise first
-    wordings = tuple(compile_wording(wording) for wording in spec.symptoms.any)
-    return Loaded(spec, path, wordings, tuple(compile_pattern(other.log) for other in spec.symptoms.unless))
+    return Loaded(entry_of(spec, path.read_bytes()), path, spec)
 
 
 def check_file(path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.logs.layers import layer_of_frames
+from playbooks.literals import plain
 from playbooks.session import Evidence
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from engine_probe.facts import Value
     from engine_probe.logs.covers import Wrappers
     from playbooks.load import Loaded
+    from playbooks.patterns import CompiledWording
 
 _LONGEST_EVIDENCE = 2_000
 
@@ -27,21 +29,29 @@ class Sighting:
     facts: Mapping[str, Value]
     evidence: Evidence
     is_other: bool = False
+    certainty: str = "certain"
 
 
 def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> list[Sighting]:
-    """What every playbook sees in one message."""
+    """What every playbook sees in one message of a load under way."""
     found: list[Sighting] = []
+    text = plain(message)
     for playbook in library:
-        if any(pattern.search(message) for pattern in playbook.unless):
+        if any(other.may_match(text) and other.search(message) for other in playbook.unless):
             found.append(Sighting(playbook.id, {}, evidence, is_other=True))
             continue
         for wording in playbook.wordings:
-            facts = wording.captured(message)
+            facts = wording.captured(message) if _is_loud(wording) and wording.may_match(text) else None
             if facts is not None:
-                found.append(Sighting(playbook.id, facts, evidence))
+                found.append(Sighting(playbook.id, facts, evidence, certainty=wording.spec.certainty))
                 break
     return found
+
+
+def _is_loud(wording: CompiledWording) -> bool:
+    """Whether it counts wherever it is said: the others want to know what else the load says."""
+    spec = wording.spec
+    return not (spec.quiet or spec.at_end or spec.cover or spec.frames or spec.along_with or spec.absent or spec.stages)
 
 
 def matched(seen: Iterable[Sighting]) -> dict[str, list[Sighting]]:

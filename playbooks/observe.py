@@ -180,6 +180,7 @@ def _observe_outcome(session: Session, event: Event, context: Context) -> Sessio
     if isinstance(event, Ready):
         up = progress.up if model in progress.up else (*progress.up, model)
         session = with_progress(session, ready=event, up=up)
+        session = _with_facts(session, {"load.is_serving": True}, "measured", "/health")
         if event.max_model_len is not None:
             session = _with_facts(session, {"engine.max_model_len": event.max_model_len}, "measured", "/v1/models")
         return session
@@ -187,6 +188,7 @@ def _observe_outcome(session: Session, event: Event, context: Context) -> Sessio
         return with_progress(session, config_built=True)
     if isinstance(event, Failed):
         session = _observe_chain(session, event.exceptions, context)
+        session = _with_facts(session, {"load.is_serving": False}, "measured", "the load failed")
         return with_progress(session, failure=event)
     if isinstance(event, Ended):
         gone = {model}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from playbooks.literals import literals_of
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from engine_probe.facts import Value
     from playbooks.schema import Wording
@@ -22,17 +24,49 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<!\\)\s+", r"\\s+", text.strip()), re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class CompiledWording:
-    """A wording with its patterns ready."""
+class Text:
+    """One pattern, compiled when it is first wanted: a log calls for few of several hundred."""
 
-    id: str
-    log: re.Pattern[str]
-    also_capture: tuple[re.Pattern[str], ...]
+    def __init__(self, log: str, literals: Sequence[str] | None = None) -> None:
+        self.log = log
+        self._literals = literals
+
+    @cached_property
+    def literals(self) -> tuple[str, ...]:
+        """What `may_match` asks for. Raises re.error."""
+        return tuple(self._literals) if self._literals is not None else literals_of(self.log)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Raises re.error."""
+        return compile_pattern(self.log)
+
+    def may_match(self, plain: str) -> bool:
+        """False when the pattern cannot match a text whose `literals.plain` form is (part of) `plain`."""
+        return not self.literals or any(literal in plain for literal in self.literals)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self.pattern.search(text)
+
+
+class CompiledWording(Text):
+    """A wording with its patterns."""
+
+    def __init__(self, spec: Wording, literals: Sequence[str] | None = None) -> None:
+        super().__init__(spec.log, literals)
+        self.spec = spec
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @cached_property
+    def also_capture(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(compile_pattern(extra) for extra in self.spec.also_capture)
 
     def captured(self, message: str) -> dict[str, Value] | None:
         """The facts found in one message; None when the wording does not match at all."""
-        found = self.log.search(message)
+        found = self.search(message)
         if found is None:
             return None
         groups: dict[str, str | None] = dict(found.groupdict())
@@ -43,13 +77,7 @@ class CompiledWording:
 
     def group_names(self) -> frozenset[str]:
         """The facts that may be captured."""
-        return frozenset(name for pattern in (self.log, *self.also_capture) for name in pattern.groupindex)
-
-
-def compile_wording(wording: Wording) -> CompiledWording:
-    """Raises re.error."""
-    extras = tuple(compile_pattern(extra) for extra in wording.also_capture)
-    return CompiledWording(wording.id, compile_pattern(wording.log), extras)
+        return frozenset(name for pattern in (self.pattern, *self.also_capture) for name in pattern.groupindex)
 
 
 def to_value(text: str) -> Value:

@@ -31,11 +31,35 @@ class AppliesTo(_Strict, frozen=True):
 
 
 class Wording(_Strict, frozen=True):
-    """One text of the same illness. Named groups become facts with bare names."""
+    """One text of the same illness. Named groups become facts with bare names.
+
+    Everything but `log` narrows: the text counts only in these releases, at these stages, raised by these frames,
+    beside that other message, and while none of `when` is known to be false.
+    """
 
     id: str
     log: str
     also_capture: list[str] = []
+    vllm: str = ""
+    """Release range of this wording, as in `applies_to`."""
+    stages: list[Stage] = []
+    """Only where it is said while the load is in one of these stages."""
+    frames: str | None = None
+    """Only an exception with a frame like this: `vllm/v1/worker/gpu_worker.py:init_device`, a regular expression."""
+    along_with: str | None = None
+    """Only where another message of the same load matches this."""
+    absent: str | None = None
+    """Only where no message of the same load matches this."""
+    when: list[str] = []
+    """Conditions; one that is known to be false speaks against it, an unknown one lowers the confidence."""
+    certainty: Literal["certain", "likely", "possible"] = "certain"
+    """How surely this text means this illness, other illnesses with the same text in mind."""
+    quiet: bool = False
+    """It is no error: also messages of level INFO are looked at, and loads that came up."""
+    cover: bool = False
+    """It is (part of) a message that only says that something else went wrong, and yet tells what."""
+    at_end: bool = False
+    """Only as one of the last messages of a load that neither failed nor served: it hangs there."""
 
 
 class OtherIllness(_Strict, frozen=True):
@@ -151,6 +175,15 @@ class Tested(_Strict, frozen=True):
     outcome: str
 
 
+def standard_checks() -> list[Check]:
+    """What any fix is proved by: the server is well, answers, and answers at the length that it promises."""
+    return [
+        Check(id="healthy", http="GET /health", within="60s"),
+        Check(id="answers", request="one-short-completion", within="60s"),
+        Check(id="answers-at-full-length", request="one-completion-near-max-model-len", within="300s"),
+    ]
+
+
 class Playbook(_Strict, frozen=True):
     playbook: str
     title: str
@@ -160,12 +193,18 @@ class Playbook(_Strict, frozen=True):
     symptom: SymptomKind
     layer: Layer
     stage: Stage
+    """Where start-up stops."""
     symptoms: Symptoms
     samples: Samples
     hypotheses: list[HypothesisSpec]
     fixes: list[Fix]
-    verify: list[Check]
-    rollback: Rollback
+    verify: list[Check] = msgspec.field(default_factory=standard_checks)
+    """Left out: the standard ones."""
+    rollback: Rollback = Rollback(automatic="the deployment file as it was before the fix")
+    other_stages: list[Stage] = []
+    """Where it may stop as well, by the release, the device or the model: then the log's own word counts."""
+    other_layers: list[Layer] = []
+    """The same for the layer at fault."""
     applies_to: AppliesTo = AppliesTo()
     references: list[Reference] = []
     reproduce: Reproduce | None = None

@@ -9,7 +9,7 @@ import pytest
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.lines import read_line
 from engine_probe.strict_yaml import InputError
-from playbooks.causes import release_fits
+from playbooks.releases import release_fits
 from playbooks.load import Loaded, load_library
 from playbooks.match import (
     Sighting,

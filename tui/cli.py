@@ -40,6 +40,7 @@ COMMANDS = {
     "replay": Entry("tui.commands.replay:replay", "Diagnose, fix and verify unattended, by one playbook."),
     "lab": Entry("tui.commands.lab:lab", "Break a tiny real model on purpose, then diagnose, fix and verify it."),
     "logs": Entry("tui.commands.logs:logs", "Print the wanted lines of a vLLM log, with layer and stage."),
+    "diagnose": Entry("tui.commands.diagnose:diagnose", "Say why a load failed, from its log: root cause, proof, fixes."),
     "playbooks": Entry("tui.commands.playbooks:playbooks", "List, show and check the playbooks."),
     "engine": Entry("tui.commands.engine:engine", "Find, check and install the engine: the Python that has vLLM."),
 }

@@ -9,7 +9,7 @@ import click
 from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
 from playbooks.facts import register
-from playbooks.load import Loaded, check_file, find, library_files, load_files, load_library, own_folder
+from playbooks.load import Loaded, check_file, find, library_files, load_library, own_folder
 from playbooks.template import FAMILIES, new_playbook, split_name
 from tui.clear_click import ClearGroup
 from tui.output import Output
@@ -73,7 +73,7 @@ def check(files: tuple[str, ...], as_json: bool) -> int:
         first.more = (*first.more, *rest)
         raise first
     if not files:
-        load_files(paths)  # ids that are there twice
+        load_library()  # ids that are there twice
     return 0
 
 

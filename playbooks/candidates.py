@@ -1,0 +1,162 @@
+"""Which playbooks a failed load speaks for, and how much: wordings against sayings, with everything that narrows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from playbooks.conditions import evaluate, parse
+from playbooks.patterns import Text
+from playbooks.ranking import weight
+from playbooks.releases import release_fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from engine_probe.facts import Value
+    from playbooks.conditions import Lookup
+    from playbooks.load import Loaded
+    from playbooks.patterns import CompiledWording
+    from playbooks.sayings import Saying
+
+_AT_END = 3
+"""Sayings from the end that an `at_end` wording looks at."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One wording in one saying. `unknown`: facts that its conditions want and that nobody knows."""
+
+    saying: Saying
+    wording: str
+    facts: Mapping[str, Value]
+    weight: float
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A playbook that was seen, strongest first in `seen`."""
+
+    playbook: Loaded
+    seen: tuple[Seen, ...]
+
+    @property
+    def best(self) -> Seen:
+        return self.seen[0]
+
+    @property
+    def facts(self) -> dict[str, Value]:
+        """What the strongest one captured, and what others add."""
+        merged: dict[str, Value] = {}
+        for one in self.seen:
+            for name, value in one.facts.items():
+                merged.setdefault(name, value)
+        return merged
+
+
+@dataclass(frozen=True)
+class Heard:
+    """All that one load said. `hangs`: it neither failed nor served."""
+
+    sayings: tuple[Saying, ...]
+    version: str | None
+    hangs: bool
+
+    @property
+    def complaints(self) -> tuple[Saying, ...]:
+        return tuple(one for one in self.sayings if one.place != "quiet")
+
+
+def candidates_of(
+    library: Sequence[Loaded], heard: Heard, lookup_with: Callable[[Mapping[str, Value]], Lookup]
+) -> list[Candidate]:
+    """Every playbook that is seen, heaviest first, then in the order of the log.
+
+    `lookup_with` gives a look-up that also knows captured facts.
+    """
+    return _Search(heard, lookup_with).candidates(library)
+
+
+class _Search:
+    def __init__(self, heard: Heard, lookup_with: Callable[[Mapping[str, Value]], Lookup]) -> None:
+        self._heard = heard
+        self._lookup_with = lookup_with
+        self._complaints = heard.complaints
+        self._loud = "\n".join(one.plain for one in self._complaints)
+        self._all = "\n".join(one.plain for one in heard.sayings)
+
+    def candidates(self, library: Sequence[Loaded]) -> list[Candidate]:
+        found = [candidate for one in library if (candidate := self._candidate(one)) is not None]
+        return sorted(found, key=lambda one: (-one.best.weight, one.best.saying.line))
+
+    def _candidate(self, playbook: Loaded) -> Candidate | None:
+        hit = [wording for wording in playbook.wordings if wording.may_match(self._text_for(wording))]
+        seen = [one for wording in hit for one in self._seen(wording, playbook)]
+        if not seen or self._is_another(playbook):
+            return None
+        return Candidate(playbook, tuple(sorted(seen, key=lambda one: (-one.weight, one.saying.line))))
+
+    def _text_for(self, wording: CompiledWording) -> str:
+        return self._all if wording.spec.quiet or wording.spec.at_end else self._loud
+
+    def _is_another(self, playbook: Loaded) -> bool:
+        return any(
+            other.may_match(self._loud) and any(other.search(one.text) for one in self._complaints)
+            for other in playbook.unless
+        )
+
+    def _seen(self, wording: CompiledWording, playbook: Loaded) -> Iterator[Seen]:
+        spec = wording.spec
+        if spec.at_end and not self._heard.hangs:
+            return
+        sayings = self._heard.sayings if spec.quiet or spec.at_end else self._complaints
+        for saying in sayings[-_AT_END:] if spec.at_end else sayings:
+            if (saying.is_cover and not spec.cover) or not wording.may_match(saying.plain):
+                continue
+            facts = wording.captured(saying.text)
+            if facts is not None and self._fits(wording, saying):
+                one = self._weighed(wording, playbook, saying, facts)
+                if one is not None:
+                    yield one
+
+    def _fits(self, wording: CompiledWording, saying: Saying) -> bool:
+        spec = wording.spec
+        if spec.stages and saying.stage is not None and saying.stage not in spec.stages:
+            return False
+        if spec.frames and not compile_frames(spec.frames).search(saying.frames_text):
+            return False
+        if spec.along_with and not self._is_said(spec.along_with):
+            return False
+        return not (spec.absent and self._is_said(spec.absent))
+
+    def _is_said(self, pattern: str) -> bool:
+        text = Text(pattern)
+        return text.may_match(self._all) and any(text.search(one.text) for one in self._heard.sayings)
+
+    def _weighed(
+        self, wording: CompiledWording, playbook: Loaded, saying: Saying, facts: Mapping[str, Value]
+    ) -> Seen | None:
+        spec = wording.spec
+        lookup = self._lookup_with(facts)
+        results = [evaluate(parse(text), lookup) for text in spec.when]
+        if any(result.holds is False for result in results):
+            return None
+        conditions = [parse(result.condition) for result in results if result.holds is None]
+        version = self._heard.version
+        ranges = [one for one in (spec.vllm, playbook.vllm_range) if one]
+        found = weight(
+            spec.certainty,
+            saying.place,
+            is_quiet=spec.quiet or spec.at_end,
+            fits_release=version is None or all(release_fits(version, one) for one in ranges),
+            unknown_conditions=len(conditions),
+        )
+        unknown = tuple(name for condition in conditions for name in condition.facts())
+        return Seen(saying, spec.id, facts, found, unknown)
+
+
+def compile_frames(text: str) -> re.Pattern[str]:
+    """Frames are code: case counts and a space is a space. Raises re.error."""
+    return re.compile(text.strip(), re.MULTILINE)

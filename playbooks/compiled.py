@@ -1,0 +1,68 @@
+"""The console's own playbooks in one file that is read in some milliseconds: YAML of all of them would take seconds.
+
+`compiled.json` is made from the YAML files by docs/generate.py and holds a digest of each: a playbook that was changed
+since is read from its YAML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from playbooks.literals import literals_of
+from playbooks.schema import OtherIllness, Playbook, Wording  # noqa: TC001 - msgspec reads them at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+COMPILED = Path(__file__).parent / "compiled.json"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What matching needs of one playbook, and the whole of it as JSON that is decoded when it is asked for."""
+
+    id: str
+    digest: str
+    wordings: list[Wording]
+    literals: list[list[str]]
+    """Of each wording, see literals.py."""
+    unless: list[OtherIllness]
+    vllm: str
+    """Release range of the whole playbook."""
+    spec: msgspec.Raw
+
+
+def digest_of(content: bytes) -> str:
+    """Tells one content of a file from another."""
+    return hashlib.blake2b(content, digest_size=12).hexdigest()
+
+
+def entry_of(spec: Playbook, content: bytes) -> Entry:
+    """`content` is that of the playbook's file."""
+    return Entry(
+        id=spec.playbook,
+        digest=digest_of(content),
+        wordings=spec.symptoms.any,
+        literals=[list(literals_of(wording.log)) for wording in spec.symptoms.any],
+        unless=spec.symptoms.unless,
+        vllm=spec.applies_to.vllm,
+        spec=msgspec.Raw(msgspec.json.encode(spec)),
+    )
+
+
+def compiled_text(entries: Iterable[Entry]) -> str:
+    """The content of `compiled.json`: one playbook a line, in the order of their ids."""
+    lines = [msgspec.json.encode(entry).decode() for entry in sorted(entries, key=lambda one: one.id)]
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def read_compiled(path: Path = COMPILED) -> dict[str, Entry]:
+    """By id; empty where the file is missing or of another version of the console."""
+    try:
+        entries = msgspec.json.decode(path.read_bytes(), type=list[Entry])
+    except (OSError, msgspec.DecodeError):
+        return {}
+    return {entry.id: entry for entry in entries}

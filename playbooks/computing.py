@@ -1,0 +1,58 @@
+"""How computed facts are made: functions of other facts that say which of them is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from playbooks.conditions import Answer, Lookup, Unset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Computed:
+    """One computed fact."""
+
+    name: str
+    label: str
+    unit: str
+    meaning: str
+    compute: Callable[[Lookup], Answer]
+
+
+class MissingInputError(Exception):
+    """An input is unknown; the message says which and why."""
+
+
+def number(lookup: Lookup, name: str, unset: float | None = None) -> float:
+    """The value of `name`. `unset` is what vLLM takes when it is not given. Raises MissingInputError."""
+    answer = lookup(name)
+    if isinstance(answer, Unset) and unset is not None:
+        return unset
+    if isinstance(answer, Known) and isinstance(answer.value, (int, float)) and not isinstance(answer.value, bool):
+        return answer.value
+    if isinstance(answer, Known):
+        raise MissingInputError(f"{name} is {answer.value!r}, not a number")
+    raise MissingInputError(f"{name} is " + (f"unknown: {answer.reason}" if isinstance(answer, Unknown) else "not set"))
+
+
+def first_number(lookup: Lookup, *names: str) -> float:
+    """The first of `names` that is known. Raises MissingInputError with the reason of the last."""
+    known = next((name for name in names if isinstance(lookup(name), Known)), names[-1])
+    return number(lookup, known)
+
+
+def known(function: Callable[[Lookup], tuple[float, str]]) -> Callable[[Lookup], Answer]:
+    """Make `function`, which returns a value with how it was made, answer Unknown where an input is missing."""
+
+    def compute(lookup: Lookup) -> Answer:
+        try:
+            value, origin = function(lookup)
+        except MissingInputError as missing:
+            return Unknown(str(missing))
+        return Known(value, "computed", origin)
+
+    return compute

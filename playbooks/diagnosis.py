@@ -1,0 +1,243 @@
+"""From a log, and whatever else is known, to ranked root causes: nothing is loaded and nothing is guessed.
+
+diagnosis = diagnose(records, context.library, evidence)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from engine_probe.facts import Known, Unknown
+from engine_probe.logs.attempts import attempts
+from playbooks.candidates import Candidate, Heard, candidates_of
+from playbooks.conditions import parse
+from playbooks.facts import lookup_for
+from playbooks.hypotheses import hypothesis_of
+from playbooks.match import make_evidence
+from playbooks.missing import Missing, missing_of
+from playbooks.ranking import shared
+from playbooks.sayings import sayings_of
+from playbooks.session import Cause, Evidence, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from engine_probe.facts import Fact, Value
+    from engine_probe.launch import Deployment, Launch
+    from engine_probe.logs.attempts import Attempt
+    from engine_probe.logs.covers import Wrappers
+    from engine_probe.logs.records import Record
+    from playbooks.conditions import Lookup
+    from playbooks.load import Loaded
+    from playbooks.session import Hypothesis
+
+Outcome = Literal["failed", "healthy", "incomplete"]
+SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
+
+UNEXPLAINED = "unexplained"
+_ABOVE_THE_CUT = "the log above its first line"
+_MOST_EVIDENCE = 5
+_LEAST_CONFIDENCE = 0.05
+_EXPLAINS = ("root", "same record", "before", "after")
+_UNEXPLAINED_CONFIDENCE = 0.5
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known beside the log. `facts` of the launch's files, GPUs and host, each with its source."""
+
+    file: str
+    launch: Launch | None = None
+    deployment: Deployment | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FoundCause:
+    """A cause with what its fixes need: the facts of its load, and those that its wording captured."""
+
+    cause: Cause
+    model: str | None
+    playbook: Loaded | None
+    """None: unexplained."""
+    lookup: Lookup
+    launch_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """`causes` best first; none of a log that shows nothing wrong."""
+
+    outcome: Outcome
+    version: str | None
+    symptom: SymptomKind | None
+    causes: tuple[FoundCause, ...]
+    missing: tuple[Missing, ...]
+    attempts: tuple[Attempt, ...]
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Something is wrong and no playbook says what."""
+        return self.outcome != "healthy" and not any(one.playbook for one in self.causes[:1])
+
+
+def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrappers, given: Given) -> Diagnosis:
+    """The causes of what went wrong with the last try of each model."""
+    tries = attempts(records, covers)
+    last = _last_of_each_model(tries)
+    outcome = _outcome_of(last)
+    causes: list[FoundCause] = []
+    wanted: list[tuple[str, str]] = []
+    for attempt in last:
+        found = _of_attempt(attempt, library, covers, given)
+        causes += [one for one in found.causes if attempt.outcome == outcome]
+        wanted += found.wanted
+    causes = _without_twins(sorted(causes, key=lambda one: -one.cause.confidence))
+    missing = (*_above_the_cut(last, causes), *missing_of(wanted))
+    version = next((one.version for one in reversed(tries) if one.version), None)
+    return Diagnosis(outcome, version, _symptom_of(last, outcome, causes), tuple(causes), missing, tuple(tries))
+
+
+def _last_of_each_model(tries: Sequence[Attempt]) -> list[Attempt]:
+    by_model: dict[str | None, Attempt] = {}
+    for attempt in tries:
+        by_model.pop(attempt.model, None)
+        by_model[attempt.model] = attempt
+    return list(by_model.values())
+
+
+def _outcome_of(last: Sequence[Attempt]) -> Outcome:
+    outcomes = {attempt.outcome for attempt in last}
+    return "failed" if "failed" in outcomes else "incomplete" if "incomplete" in outcomes or not last else "healthy"
+
+
+@dataclass(frozen=True)
+class _Found:
+    causes: tuple[FoundCause, ...]
+    wanted: tuple[tuple[str, str], ...]
+    """(unknown fact, cause that wants it)."""
+
+
+def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, given: Given) -> _Found:
+    facts: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
+    facts |= given.facts
+
+    def lookup_with(captured: Mapping[str, Value]) -> Lookup:
+        told: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in captured.items()}
+        return lookup_for(given.launch, facts | told)
+
+    heard = Heard(sayings_of(attempt, covers), attempt.version, attempt.outcome == "incomplete")
+    candidates = candidates_of(library, heard, lookup_with)
+    if attempt.outcome == "healthy":
+        candidates = [one for one in candidates if one.playbook.spec.symptom == "answers-are-wrong"]
+    confidences = shared([one.best.weight for one in candidates])
+    causes = [
+        _cause(one, confidence, attempt, lookup_with(one.facts), given)
+        for one, confidence in zip(candidates, confidences, strict=True)
+        if confidence >= _LEAST_CONFIDENCE
+    ]
+    if attempt.outcome == "failed" and not any(one.best.saying.place in _EXPLAINS for one in candidates):
+        causes.insert(0, _unexplained(attempt, given, lookup_with({}), causes))
+    return _Found(tuple(causes), tuple(_wanted(candidates, causes)))
+
+
+def _wanted(candidates: Sequence[Candidate], causes: Sequence[FoundCause]) -> Iterator[tuple[str, str]]:
+    for candidate in candidates:
+        yield from ((fact, candidate.playbook.id) for fact in candidate.best.unknown)
+    for found in causes[:3]:
+        for spec in found.playbook.spec.hypotheses if found.playbook else ():
+            if spec.experiment.run is not None or not _is_open(spec.id, found.cause.hypotheses):
+                continue
+            names = [name for text in spec.experiment.confirm for name in parse(text).facts()]
+            yield from ((name, found.cause.id) for name in names if isinstance(found.lookup(name), Unknown))
+
+
+def _is_open(name: str, hypotheses: Sequence[Hypothesis]) -> bool:
+    return any(one.id == name and one.verdict is Verdict.INCONCLUSIVE for one in hypotheses)
+
+
+def _cause(candidate: Candidate, confidence: float, attempt: Attempt, lookup: Lookup, given: Given) -> FoundCause:
+    spec = candidate.playbook.spec
+    cause = Cause(
+        id=spec.playbook,
+        title=spec.title,
+        summary=" ".join(spec.summary.split()),
+        family=spec.family,
+        kind=spec.kind,
+        layer=_layer_of(candidate),
+        stage=_stage_of(candidate, attempt),
+        confidence=round(confidence, 3),
+        evidence=_evidence(candidate, given),
+        hypotheses=tuple(hypothesis_of(one, lookup) for one in spec.hypotheses),
+    )
+    return FoundCause(cause, attempt.model, candidate.playbook, lookup, _name_of(given))
+
+
+def _name_of(given: Given) -> str | None:
+    return None if given.launch is None else given.launch.name
+
+
+def _stage_of(candidate: Candidate, attempt: Attempt) -> str:
+    """The playbook's; where it names several, the one that this load was in."""
+    spec = candidate.playbook.spec
+    here = candidate.best.saying.stage or attempt.stage
+    return here if here is not None and here in spec.other_stages else spec.stage
+
+
+def _layer_of(candidate: Candidate) -> str:
+    spec = candidate.playbook.spec
+    here = candidate.best.saying.layer
+    return here if here is not None and here in spec.other_layers else spec.layer
+
+
+def _evidence(candidate: Candidate, given: Given) -> tuple[Evidence, ...]:
+    found: dict[str, Evidence] = {}
+    for one in candidate.seen:
+        found.setdefault(one.saying.plain[:300], make_evidence(given.file, one.saying.line, one.saying.text))
+    return tuple(found.values())[:_MOST_EVIDENCE]
+
+
+def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequence[FoundCause]) -> FoundCause:
+    """The root exception as it is."""
+    record, root = attempt.root_record, attempt.root
+    text = root.text if root is not None else record.message if record is not None else "the load failed"
+    line = None if record is None else record.first_line + (root.at if root is not None else 0)
+    cause = Cause(
+        id=UNEXPLAINED,
+        title="No playbook explains this failure",
+        summary=text.partition("\n")[0][:300],
+        family="",
+        kind="",
+        layer=None if record is None else record.layer,
+        stage=attempt.stage,
+        confidence=max(_UNEXPLAINED_CONFIDENCE, *(one.cause.confidence for one in others), 0.0),
+        evidence=(make_evidence(given.file, line, text),),
+    )
+    return FoundCause(cause, attempt.model, None, lookup, _name_of(given))
+
+
+def _above_the_cut(last: Sequence[Attempt], causes: Sequence[FoundCause]) -> Iterator[Missing]:
+    """The log begins in the middle, and only covers are left of what happened."""
+    for attempt in last:
+        record = attempt.root_record
+        is_only_cover = attempt.root is None and record is not None and not any(one.playbook for one in causes)
+        if attempt.outcome == "failed" and attempt.version is None and is_only_cover:
+            yield Missing(_ABOVE_THE_CUT, tuple(one.cause.id for one in causes[:3]))
+
+
+def _without_twins(causes: Sequence[FoundCause]) -> list[FoundCause]:
+    """Two models that fail alike are two causes; the same cause of the same model is one."""
+    found: dict[tuple[str, str | None], FoundCause] = {}
+    for one in causes:
+        found.setdefault((one.cause.id, one.model), one)
+    return list(found.values())
+
+
+def _symptom_of(last: Sequence[Attempt], outcome: Outcome, causes: Sequence[FoundCause]) -> SymptomKind | None:
+    if outcome == "healthy":
+        return "answers-are-wrong" if causes else None
+    served = any("serving" in attempt.seconds() for attempt in last if attempt.outcome == outcome)
+    if causes and causes[0].playbook is not None and not served:
+        return causes[0].playbook.spec.symptom
+    return "crashes-while-running" if served else "does-not-start" if last else None

@@ -1,0 +1,122 @@
+"""The fixes of a diagnosed cause with their values filled in, for a launch that may not even be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from playbooks import wording
+from playbooks.check import placeholders
+from playbooks.conditions import evaluate, parse
+from playbooks.fixing import fill, rank_of
+from playbooks.patterns import to_value
+from playbooks.session import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from playbooks.conditions import Lookup
+    from playbooks.diagnosis import FoundCause
+    from playbooks.schema import Fix, Scalar
+
+
+@dataclass(frozen=True)
+class Offer:
+    """`set` maps one key to its value, None where that is not known: `unavailable` then says why."""
+
+    id: str
+    why: str
+    expect: tuple[str, ...]
+    you_lose: str
+    risk: str
+    set: Mapping[str, Scalar | None] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    by_hand: str | None = None
+    unavailable: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of several ordered changes."""
+
+    launch: str | None
+    set: Mapping[str, Scalar | None]
+    expect: tuple[str, ...]
+
+
+def offers_of(found: FoundCause) -> tuple[Offer, ...]:
+    """Best first: what a confirmed hypothesis leads to, then as the playbook lists them; what cannot help is last."""
+    if found.playbook is None:
+        return ()
+    specs = found.playbook.spec.fixes
+    offers = [(_rank(spec, found), _offer(spec, found)) for spec in specs]
+    return tuple(offer for _, offer in sorted(offers, key=lambda pair: (pair[1].unavailable is not None, pair[0])))
+
+
+def _rank(spec: Fix, found: FoundCause) -> int:
+    return rank_of(spec.id, found.cause)
+
+
+def _offer(spec: Fix, found: FoundCause) -> Offer:
+    lookup = found.lookup
+    return Offer(
+        id=spec.id,
+        why=_text(spec.why, lookup),
+        expect=tuple(spec.expect),
+        you_lose=_text(spec.you_lose, lookup),
+        risk=spec.risk,
+        set=_filled(spec.set, lookup),
+        steps=tuple(
+            Step(
+                None if step.launch is None else _text(step.launch, lookup),
+                _filled(step.set, lookup),
+                tuple(step.expect),
+            )
+            for step in spec.steps
+        ),
+        by_hand=_text(spec.by_hand, lookup) if spec.by_hand else None,
+        unavailable=_refuted(spec, found) or _does_nothing(spec, lookup) or _wants(spec, lookup),
+    )
+
+
+def _text(text: str, lookup: Lookup) -> str:
+    return " ".join(fill(text, lookup, readable=True).split())
+
+
+def _filled(change: Mapping[str, Scalar], lookup: Lookup) -> dict[str, Scalar | None]:
+    filled: dict[str, Scalar | None] = {}
+    for key, value in change.items():
+        names = placeholders(str(value))
+        if not names:
+            filled[key] = value
+        elif all(isinstance(lookup(name), Known) for name in names):
+            filled[key] = to_value(fill(str(value), lookup))
+        else:
+            filled[key] = None
+    return filled
+
+
+def _refuted(spec: Fix, found: FoundCause) -> str | None:
+    leading = [one for one in found.cause.hypotheses if spec.id in one.fixes]
+    if leading and all(one.verdict is Verdict.REFUTED for one in leading):
+        return f"refuted: {leading[0].claim} ({'; '.join(leading[0].because)})"
+    return None
+
+
+def _does_nothing(spec: Fix, lookup: Lookup) -> str | None:
+    """Only a condition that is known to be false speaks against a fix: here much may be unknown."""
+    for text in spec.only_if:
+        if evaluate(parse(text), lookup).holds is False:
+            return f"it would do nothing here: {wording.sentence(text, lookup)}"
+    return None
+
+
+def _wants(spec: Fix, lookup: Lookup) -> str | None:
+    values = [*spec.set.values(), *(value for step in spec.steps for value in step.set.values())]
+    for name in (*spec.needs, *(name for value in values for name in placeholders(str(value)))):
+        answer = lookup(name)
+        if not isinstance(answer, Known):
+            reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"
+            return f"{wording.label_of(name)}: unknown, because {wording.with_labels(reason)}"
+    return None

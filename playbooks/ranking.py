@@ -1,0 +1,42 @@
+"""How sure a playbook is of what it saw: by its own certainty, the place of the text, the release and what is known.
+
+The numbers were set by the labelled failures; the scorer prints how often each confidence was right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from playbooks.sayings import Place
+
+_OF_CERTAINTY = {"certain": 0.95, "likely": 0.75, "possible": 0.45}
+_OF_PLACE: dict[Place, float] = {
+    "root": 1.0, "same record": 0.92, "before": 0.92, "after": 0.72, "warning": 0.62, "quiet": 0.5,
+}  # fmt: skip
+_MEANT_QUIET = 0.85
+"""Of a wording that says itself that it is no error."""
+_ANOTHER_RELEASE = 0.3
+_UNKNOWN_CONDITION = 0.85
+_UNDECIDED = 0.5
+"""How much rivals for the same failure take away."""
+
+
+def of_certainty(certainty: str) -> float:
+    """How much a wording alone is worth."""
+    return _OF_CERTAINTY[certainty]
+
+
+def weight(certainty: str, place: Place, *, is_quiet: bool, fits_release: bool, unknown_conditions: int) -> float:
+    """0 to 1."""
+    place_weight = max(_OF_PLACE[place], _MEANT_QUIET) if is_quiet else _OF_PLACE[place]
+    release = 1.0 if fits_release else _ANOTHER_RELEASE
+    return float(_OF_CERTAINTY[certainty] * place_weight * release * _UNKNOWN_CONDITION**unknown_conditions)
+
+
+def shared(weights: Sequence[float]) -> tuple[float, ...]:
+    """Confidences of rivals from their weights: the more the others weigh, the less sure is each."""
+    total = sum(weights)
+    return tuple(one * one / (one + _UNDECIDED * (total - one)) if one > 0 else 0.0 for one in weights)

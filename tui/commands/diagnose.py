@@ -1,0 +1,113 @@
+"""`vllm-console diagnose`: the root cause that a log tells of, with its evidence and its fixes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from engine_probe.errors import InputError
+from tui.output import Output
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Deployment, Launch
+    from playbooks.diagnosis import Diagnosis
+
+FINE, FOUND, UNEXPLAINED = 0, 1, 3
+
+
+@click.command()
+@click.option("--launch", "command", metavar="COMMAND", help='How it was started: "vllm serve …".')
+@click.option("--deployment", "deployment_file", metavar="FILE", help="The deployment that it belongs to.")
+@click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
+@click.option("--json", "as_json", is_flag=True, help="One object.")
+@click.argument("words", nargs=-1, metavar="[LOG]…")
+def diagnose(
+    command: str | None, deployment_file: str | None, model: str | None, as_json: bool, words: tuple[str, ...]
+) -> int:
+    """Say why a load failed: ranked root causes, the lines that prove them, and the fixes.
+
+    \b
+    vllm-console diagnose vllm.log
+    kubectl logs vllm-0 | vllm-console diagnose - --launch "vllm serve Qwen/Qwen3-8B"
+
+    LOG is a file or - (standard input, also without any LOG), docker:NAME, unit:NAME or pod:NAME. Exit code: 0 nothing
+    is wrong, 1 a cause was found, 3 something is wrong that no playbook explains, 2 bad input.
+    """
+    from playbooks.diagnosis_json import as_object
+
+    diagnosis = _diagnose(words, *_launch_of(command, deployment_file, model))
+    output = Output(as_json)
+    if as_json:
+        output.result(as_object(diagnosis))
+    else:
+        from tui.commands.diagnose_text import print_diagnosis
+
+        print_diagnosis(output, diagnosis)
+    if diagnosis.is_unexplained:
+        return UNEXPLAINED
+    return FOUND if diagnosis.outcome != "healthy" or diagnosis.causes else FINE
+
+
+def _diagnose(words: tuple[str, ...], launch: Launch | None, deployment: Deployment | None) -> Diagnosis:
+    from engine_probe.logs.covers import read_wrappers
+    from engine_probe.logs.records import read_text
+    from playbooks.diagnosis import Given, diagnose
+    from playbooks.load import load_library
+
+    if len(words) > 1:
+        raise InputError("one log at a time: a deployment's models each have their own")
+    name = words[0] if words else "-"
+    records = read_text([_content(name)])
+    given = Given("standard input" if name == "-" else name, launch, deployment)
+    return diagnose(records, load_library(), read_wrappers(), given)
+
+
+def _content(name: str) -> bytes:
+    if name == "-":
+        if sys.stdin.isatty():
+            raise InputError("no log is named: write a file, or pipe a log in")
+        return sys.stdin.buffer.read()
+    from engine_probe.logs.index import open_file
+    from engine_probe.logs.sources import Child, parse_source, path_of
+
+    source = parse_source(name)
+    if source.kind == "file":
+        with os.fdopen(open_file(path_of(source)), "rb") as file:
+            return file.read()
+    with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as file:
+        content = file.read()
+        if (failure := child.failure()) is not None:
+            raise InputError(failure)
+        return content
+
+
+def _launch_of(
+    command: str | None, deployment_file: str | None, model: str | None
+) -> tuple[Launch | None, Deployment | None]:
+    if command is not None and deployment_file is not None:
+        raise InputError("--launch and --deployment both say how it was started: give one of them")
+    if model is not None and deployment_file is None:
+        raise InputError("--model names one of a deployment's models: give --deployment too")
+    if command is not None:
+        from engine_probe.command_line import parse_command
+
+        return parse_command(command, source="--launch"), None
+    if deployment_file is None:
+        return None, None
+    from engine_probe.deployment import read_deployment
+    from engine_probe.errors import nearest_word
+
+    deployment = read_deployment(Path(deployment_file))
+    names = [launch.name for launch in deployment.models]
+    if model is None:
+        return deployment.models[-1] if len(names) == 1 else None, deployment
+    found = next((launch for launch in deployment.models if launch.name == model), None)
+    if found is None:
+        raise InputError(
+            f"--model {model}: no model of the deployment", allowed=tuple(names), nearest=nearest_word(model, names)
+        )
+    return found, deployment
