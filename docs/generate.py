@@ -15,7 +15,8 @@ from pathlib import Path
 
 from engine_probe import events
 from playbooks.compiled import COMPILED, compiled_text
-from playbooks.load import library_folder, own_library, schema_json
+from playbooks.library import library_folder, own_library
+from playbooks.load import schema_json
 
 PAGE = Path(__file__).parent.parent / "ARCHITECTURE.md"
 

@@ -14,7 +14,8 @@ def child_archive() -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", "from engine_probe.child.main import main\n\nmain()\n")
         archive.writestr("engine_probe/__init__.py", "")
-        archive.writestr("engine_probe/events.py", (package / "events.py").read_text("utf-8"))
+        for name in ("events.py", "stage_names.py"):
+            archive.writestr(f"engine_probe/{name}", (package / name).read_text("utf-8"))
         for file in sorted((package / "child").iterdir(), key=lambda file: file.name):
             if file.name.endswith(".py"):
                 archive.writestr(f"engine_probe/child/{file.name}", file.read_text("utf-8"))

@@ -9,20 +9,9 @@ import dataclasses
 import json
 import time as _time
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Dict, List, Literal, Optional, Tuple, Type, get_args
+from typing import Any, ClassVar, Dict, List, Optional, Type
 
 GRADES = ("dry", "warm", "cold")
-Stage = Literal[
-    "config",
-    "distributed_init",
-    "engine_build",
-    "worker_start",
-    "weight_load",
-    "memory_planning",
-    "warmup",
-    "serving",
-]
-STAGES: Tuple[str, ...] = get_args(Stage)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from engine_probe.facts import Value
     from playbooks.conditions import Lookup
-    from playbooks.load import Loaded
+    from playbooks.library import Loaded
     from playbooks.patterns import CompiledWording
     from playbooks.sayings import Saying
 

@@ -13,6 +13,7 @@ from engine_probe.errors import nearest_word
 from playbooks import experiments, requests
 from playbooks.conditions import ConditionError, parse
 from playbooks.facts import is_fact, register
+from playbooks.filling import placeholders
 from playbooks.patterns import CompiledWording, compile_pattern, is_slow, repeated_letters, slow_probes
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _SETTABLE = (
 )
 _WITHIN = re.compile(r"start|\d+(\.\d+)?s")
 _RANGE = re.compile(r"(>=|<=|==|<|>)\s*\d+(\.\d+)*")
-_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,6 @@ def problems(playbook: Playbook, file_stem: str, known_ids: Iterable[str]) -> It
 def captured_names(playbook: Playbook) -> frozenset[str]:
     """Bare fact names that the symptoms can capture."""
     return frozenset(name for wording in playbook.symptoms.any for name in CompiledWording(wording).group_names())
-
-
-def placeholders(text: str) -> tuple[str, ...]:
-    """Facts that `text` wants filled in."""
-    return tuple(_PLACEHOLDER.findall(text))
 
 
 def _patterns(playbook: Playbook) -> Iterator[Problem]:

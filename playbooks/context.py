@@ -9,7 +9,7 @@ from engine_probe.facts import Known
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.stages import read_wordings
 from playbooks.facts import lookup_for
-from playbooks.load import load_library
+from playbooks.library import load_library
 from playbooks.session import Session
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine_probe.logs.covers import Wrappers
     from engine_probe.logs.stages import Wordings
     from playbooks.conditions import Lookup
-    from playbooks.load import Loaded
+    from playbooks.library import Loaded
     from playbooks.schema import Playbook
     from playbooks.session import Cause
 

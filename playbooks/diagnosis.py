@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine_probe.logs.covers import Wrappers
     from engine_probe.logs.records import Record
     from playbooks.conditions import Lookup
-    from playbooks.load import Loaded
+    from playbooks.library import Loaded
     from playbooks.session import Hypothesis
 
 Outcome = Literal["failed", "healthy", "incomplete"]

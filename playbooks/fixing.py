@@ -13,10 +13,10 @@ from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.flags import flag_for
 from playbooks import wording
-from playbooks.check import placeholders
 from playbooks.conditions import evaluate, parse, show
 from playbooks.context import captured_of, launch_named, lookup_of
 from playbooks.facts import info_of, lookup_for, number_or_text
+from playbooks.filling import fill, placeholders, rank_of
 from playbooks.patterns import to_value
 from playbooks.session import FixOption, Verdict
 
@@ -32,13 +32,6 @@ _IN_FORCE = {"args.max-model-len": "engine.max_model_len", "args.dtype": "engine
 _BYTES = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?([KMGT]iB|[kMGT]B)?")
 _FACTOR = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _FACTOR |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_ORDER = {
-    Verdict.CONFIRMED: 0,
-    Verdict.INCONCLUSIVE: 1,
-    Verdict.UNTESTED: 1,
-    Verdict.RUNNING: 1,
-    Verdict.REFUTED: 2,
-}
 
 
 def fixes_of(session: Session, context: Context) -> tuple[FixOption, ...]:
@@ -53,11 +46,6 @@ def fixes_of(session: Session, context: Context) -> tuple[FixOption, ...]:
         options = [(rank_of(spec.id, cause), option_of(spec, cause, session)) for spec in specs]
         found += [option for _, option in sorted(options, key=lambda pair: pair[0])]
     return tuple(replace(one, outcome=outcomes.get((one.id, one.new_value), "not tried")) for one in found)
-
-
-def rank_of(fix: str, cause: Cause) -> int:
-    """0 when a hypothesis that leads to `fix` is confirmed, 2 when all are refuted."""
-    return min((_ORDER[one.verdict] for one in cause.hypotheses if fix in one.fixes), default=1)
 
 
 def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
@@ -184,16 +172,6 @@ def _kind(option: FixOption) -> str:
 def _unit(key: str) -> str:
     name = key.partition(".")[2]
     return info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""
-
-
-def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
-    """`text` with its placeholders filled in; one that is unknown stays as `?`. `readable` writes 1,408 for 1408."""
-    for name in placeholders(text):
-        answer = lookup(name)
-        written = show if readable else str
-        value = written(answer.value) if isinstance(answer, Known) else "?"
-        text = text.replace("{" + name + "}", value)
-    return text
 
 
 def old_value(session: Session, key: str) -> str | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine_probe.facts import Value
     from engine_probe.logs.covers import Wrappers
-    from playbooks.load import Loaded
+    from playbooks.library import Loaded
     from playbooks.patterns import CompiledWording
 
 _LONGEST_EVIDENCE = 2_000

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from engine_probe.events import (
-    STAGES,
     ConfigBuilt,
     Ended,
     Event,
@@ -23,6 +22,7 @@ from engine_probe.events import (
 )
 from engine_probe.facts import Known
 from engine_probe.logs.lines import read_line
+from engine_probe.stage_names import STAGES
 from playbooks.context import with_progress
 from playbooks.match import exception_line, first_words, make_evidence, root_exception, sightings
 from playbooks.patterns import compile_pattern

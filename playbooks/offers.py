@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from playbooks import wording
-from playbooks.check import placeholders
 from playbooks.conditions import evaluate, parse
-from playbooks.fixing import fill, rank_of
+from playbooks.filling import fill, placeholders, rank_of
 from playbooks.patterns import to_value
 from playbooks.session import Verdict
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from engine_probe.events import Stage  # noqa: TC001 - msgspec reads it at run time
+from engine_probe.stage_names import Stage  # noqa: TC001 - msgspec reads it at run time
 
 Scalar = bool | int | float | str
 Family = Literal[

@@ -17,7 +17,7 @@ from engine_probe.hardware.host import read_host
 from engine_probe.launch import Launch
 from engine_probe.preflight import look
 from playbooks.lab.faults import build_fault, fault_named
-from playbooks.load import load_library
+from playbooks.library import load_library
 
 if TYPE_CHECKING:
     from pathlib import Path

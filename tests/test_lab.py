@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from engine_probe.deployment import read_deployment
 from engine_probe.strict_yaml import InputError
 from playbooks.lab.faults import build_fault, fault_named, faults
-from playbooks.load import load_library
+from playbooks.library import load_library
 from tui.commands.lab import lab
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay

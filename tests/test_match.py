@@ -10,7 +10,7 @@ from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.lines import read_line
 from engine_probe.strict_yaml import InputError
 from playbooks.releases import release_fits
-from playbooks.load import Loaded, load_library
+from playbooks.library import Loaded, load_library
 from playbooks.match import (
     Sighting,
     evidence_of,

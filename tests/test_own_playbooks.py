@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from engine_probe.errors import InputError
 from playbooks.context import read_context
 from playbooks.lab.faults import build_fault, fault_named
-from playbooks.load import find, load_library, own_folder
+from playbooks.library import find, load_library, own_folder
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
 

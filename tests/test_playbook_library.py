@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe.strict_yaml import InputError
-from playbooks.load import library_folder, load_files, load_library, playbook_files, schema_json
+from playbooks.library import library_folder, load_library, playbook_files
+from playbooks.load import load_files, schema_json
 from playbooks.patterns import compile_pattern, is_slow
 from playbooks.template import new_playbook
 

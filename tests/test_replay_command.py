@@ -18,7 +18,7 @@ from playbooks.context import new_session, read_context
 from playbooks.decisions import Begin
 from playbooks.diagnose import step
 from playbooks.lab.faults import build_fault, fault_named
-from playbooks.load import load_library
+from playbooks.library import load_library
 from tui.commands import replay_run
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay

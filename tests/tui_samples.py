@@ -18,6 +18,7 @@ from textual.css.query import NoMatches
 from engine_probe import events as ev
 from engine_probe.facts import Known, Unknown
 from engine_probe.launch import Deployment, Launch
+from engine_probe.stage_names import STAGES
 from playbooks import decisions as decide
 from playbooks.progress import Progress
 from playbooks.session import (
@@ -50,7 +51,7 @@ ERROR = (
 LAB = Deployment(
     models=(Launch("tiny", "tiny-llama", {"enforce-eager": True, "kv-cache-memory-bytes": 100663296}, gpus=None),),
 )
-NAMES = ev.STAGES
+NAMES = STAGES
 
 
 def stages(*seconds: float, state: str = "running") -> tuple[StageTime, ...]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from engine_probe.events import STAGES
+from engine_probe.stage_names import STAGES
 from engine_probe.logs.layers import layer_of_record
 from engine_probe.logs.lines import read_line
 from engine_probe.logs.stages import read_wordings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
-from engine_probe.events import STAGES
+from engine_probe.stage_names import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine_probe.events import STAGES, Event, StageEntered, StageLeft
+from engine_probe.events import Event, StageEntered, StageLeft
 from engine_probe.logs.lines import read_line
 from engine_probe.logs.markers import Marker, read_markers
 from engine_probe.logs.versions import is_in, read_releases_for
+from engine_probe.stage_names import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

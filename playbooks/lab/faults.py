@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from playbooks.load import Loaded
+    from playbooks.library import Loaded
     from playbooks.schema import Reproduce
 
 MODEL_NAME = "tiny"

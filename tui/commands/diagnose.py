@@ -56,7 +56,7 @@ def _diagnose(words: tuple[str, ...], launch: Launch | None, deployment: Deploym
     from engine_probe.logs.covers import read_wrappers
     from engine_probe.logs.records import read_text
     from playbooks.diagnosis import Given, diagnose
-    from playbooks.load import load_library
+    from playbooks.library import load_library
 
     if len(words) > 1:
         raise InputError("one log at a time: a deployment's models each have their own")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from engine_probe.errors import InputError
-from engine_probe.events import STAGES
+from engine_probe.stage_names import STAGES
 from engine_probe.logs.index_classes import LAYERS, LEVELS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_time import Span, parse_time

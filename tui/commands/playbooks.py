@@ -9,7 +9,8 @@ import click
 from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
 from playbooks.facts import register
-from playbooks.load import Loaded, check_file, find, library_files, load_library, own_folder
+from playbooks.library import Loaded, find, library_files, load_library, own_folder
+from playbooks.load import check_file
 from playbooks.template import FAMILIES, new_playbook, split_name
 from tui.clear_click import ClearGroup
 from tui.output import Output

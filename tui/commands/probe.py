@@ -23,6 +23,7 @@ from engine_probe.flag_gate import refuse_wrong_flags
 from engine_probe.launch import Deployment
 from engine_probe.preflight import look_at
 from engine_probe.probe_run import ProbeRun
+from engine_probe.stage_names import STAGES
 from engine_probe.supervisor import Limits, Probe
 from tui.clear_click import ENGINE_HELP, Seconds
 from tui.commands.consent import confirm_load
@@ -126,8 +127,8 @@ def parse_limits(hang_s: float, words: tuple[str, ...]) -> Limits:
     seconds: dict[str, float] = {}
     for word in words:
         stage, _, value = word.partition("=")
-        if stage not in (*ev.STAGES, "load"):
-            raise InputError(f"--limit {word}: no such stage {stage!r}; stages are {', '.join(ev.STAGES)}, or load")
+        if stage not in (*STAGES, "load"):
+            raise InputError(f"--limit {word}: no such stage {stage!r}; stages are {', '.join(STAGES)}, or load")
         try:
             seconds[stage] = float(value)
         except ValueError:

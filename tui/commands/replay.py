@@ -16,7 +16,7 @@ from engine_probe.events import Event, encode
 from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
-from playbooks.load import Loaded, find
+from playbooks.library import Loaded, find
 from playbooks.proposal import Proposal
 from playbooks.replay import Unattended
 from playbooks.report import one_fix_lines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 
-from engine_probe.events import STAGES
+from engine_probe.stage_names import STAGES
 from engine_probe.logs.follow import Break
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted

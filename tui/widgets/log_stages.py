@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine_probe.events import STAGES
+from engine_probe.stage_names import STAGES
 from engine_probe.logs.lines import read_line
 from playbooks.session import StageTime
 from tui.widgets.stage_strip import draw_stages
