@@ -33,11 +33,12 @@ class Moment:
     over: bool = False
     """The case has ended: nothing can be decided any more."""
     log_paused: bool = False
-    big: Literal["log", "memory"] | None = None
     memory_folded: bool = True
     filtering: bool = False
     """The next letter chooses what the log viewer shows."""
     has_search: bool = False
+    is_inner: bool = False
+    """The log viewer lies over the screen that opened it."""
 
     @property
     def reached(self) -> Step:
@@ -115,6 +116,10 @@ def _is_filtering(moment: Moment) -> bool:
     return moment.filtering
 
 
+def _can_go_back(moment: Moment) -> bool:
+    return moment.place != "logs" or (moment.is_inner and not moment.filtering and not moment.has_search)
+
+
 def _can_find_next(moment: Moment) -> bool:
     return moment.has_search
 
@@ -144,7 +149,7 @@ ACTIONS: tuple[Action, ...] = (
            lambda m: not m.log_paused),
     Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,
            lambda m: m.log_paused),
-    Action("log_big", "l", "l", "log", "Give the log the whole screen, or take it back", _WIZARD),
+    Action("log_big", "l", "l", "log", "Give the log the whole screen, with filters and search", _WIZARD),
     Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
            lambda m: m.memory_folded),
     Action("done", "escape", "esc", "done", "Take letters as keys again, or end the search", _LOGS,
@@ -169,17 +174,26 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_stage", "g", "g", "stage", "Go to the line at which the next load stage begins", _LOGS),
     Action("goto", "G", "G", "line", "Go to a line by its number", _LOGS),
     Action("raw", "r", "r", "raw", "Show lines as they were printed, or in columns again", _LOGS),
+    Action("wrap", "w", "w", "wrap", "Fold long lines so that all of them is seen, or cut them again", _LOGS,
+           _is_reading),
     Action("pause_view", "space", "space", "pause", "Stay here while the log goes on", _LOGS,
            lambda m: not m.log_paused),
     Action("follow_view", "space", "space", "follow", "Go to the end of the log and stay there", _LOGS,
            lambda m: m.log_paused),
+    Action("down", "j", "j", "down", "Scroll down a row; so does ↓", _LOGS, in_footer=False),
+    Action("up", "k", "k", "up", "Scroll up a row; so does ↑", _LOGS, in_footer=False),
+    Action("half_down", "d", "d", "half down", "Scroll down half a page", _LOGS, _is_reading, in_footer=False),
+    Action("half_up", "u", "u", "half up", "Scroll up half a page", _LOGS, _is_reading, in_footer=False),
+    Action("sideways_left", "h", "h", "left", "Scroll left in long lines; so does ←", _LOGS, in_footer=False),
+    Action("sideways_right", "l", "l", "right", "Scroll right in long lines; so does →", _LOGS, _is_reading,
+           in_footer=False),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
            ("wizard", "report", "logs"), _is_reading),
     Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said",
            ("wizard", "report", "logs"), _is_reading),
     Action("back", "escape", "esc", "back",
            "Close what is open, else back a step; from the first, ask to leave the case",
-           ("wizard", "report", "help")),
+           ("wizard", "report", "help", "logs"), _can_go_back),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean",

@@ -57,9 +57,10 @@ class LogViewerScreen(ConsoleScreen):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("logs")]
     DEFAULT_CSS = "LogViewerScreen #log-title { height: 1; padding: 0 1; background: $panel; }"
 
-    def __init__(self, log: OpenedLog) -> None:
+    def __init__(self, log: OpenedLog, *, is_inner: bool = False) -> None:
+        """`is_inner`: it lies over another screen, which owns the log."""
         super().__init__()
-        self._log = log
+        self._log, self._is_inner = log, is_inner
         self._filtering = False
         self._wants_first_match = False
         glyphs = self.console.glyphs
@@ -79,7 +80,13 @@ class LogViewerScreen(ConsoleScreen):
     def moment(self) -> Moment:
         paused = not self.view.following
         has_search = self._log.found(None) is not None
-        return Moment(place="logs", log_paused=paused, filtering=self._filtering, has_search=has_search)
+        return Moment(
+            place="logs",
+            log_paused=paused,
+            filtering=self._filtering,
+            has_search=has_search,
+            is_inner=self._is_inner,
+        )
 
     # Reading and drawing
 
@@ -124,8 +131,28 @@ class LogViewerScreen(ConsoleScreen):
         self.view.follow(True)
 
     def do_raw(self) -> None:
-        self.view.raw = not self.view.raw
-        self.view.take()
+        self.view.look(raw=not self.view.raw)
+
+    def do_wrap(self) -> None:
+        self.view.look(wrap=not self.view.wrap)
+
+    def do_down(self) -> None:
+        self.view.move(1)
+
+    def do_up(self) -> None:
+        self.view.move(-1)
+
+    def do_half_down(self) -> None:
+        self.view.move_page(0.5)
+
+    def do_half_up(self) -> None:
+        self.view.move_page(-0.5)
+
+    def do_sideways_left(self) -> None:
+        self.view.action_scroll_left()
+
+    def do_sideways_right(self) -> None:
+        self.view.action_scroll_right()
 
     def do_next_error(self) -> None:
         self._go(self._log.next_error(self._from), "no error is shown" if self._log.is_filtered else "no error")

@@ -13,16 +13,23 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from engine_probe.logs.follow import Break
-from tui.themes.palette import LAYER_LETTERS
+from tui.widgets.clean_text import MOST_CHARACTERS
+from tui.widgets.log_view_draw import columns_cells, draw_break, draw_columns, draw_piece, matches_in
 from tui.widgets.log_view_rows import ShownRow, row_of_break, row_of_line, row_of_text
+from tui.widgets.log_view_wrap import Piece, Spot, folded, moved
 
 if TYPE_CHECKING:
+    from textual.events import MouseScrollDown, MouseScrollUp
+
     from tui.opened_log import OpenedLog
     from tui.themes.glyphs import Glyphs
 
-_TAG_CELLS, _WIDE_TAG_CELLS = 4, 16
-_WIDE = 110
 _MOST_KEPT = 2000
+_READ_ROWS = 16
+"""Rows that are read at once."""
+_MOST_WRAPPED = 1 << 16
+"""Characters of a line that are shown where lines are wrapped."""
+_WHEEL_ROWS = 3
 
 
 class LogView(ScrollView, can_focus=True):
@@ -56,14 +63,21 @@ class LogView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self._log, self._glyphs = log, glyphs
         self._kept: dict[int, ShownRow] = {}
+        self._pieces: dict[int, list[Piece]] = {}
+        self._matches: dict[int, list[Piece]] = {}
         self._kept_of: object = None
         self._tail: list[ShownRow] = []
         self._generation = log.generation
         self._rows_kept = 0
         self._seen: object = None
         self._widest = 0
+        self._skip = 0
+        """Screen rows of the first row that are above what is seen; it may be wrapped."""
+        self._end = Spot(0)
+        """The first row when the end is seen."""
         self.following = True
         self.raw = False
+        self.wrap = False
         self.marked: int | None = None
 
     # What is shown
@@ -73,83 +87,140 @@ class LogView(ScrollView, can_focus=True):
         """The last lines of a file that is not read to its end yet."""
         return self.following and not self._log.has_been_read and not self._log.is_filtered
 
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def _row_count(self) -> int:
+        return len(self._tail) or self._log.row_count
+
     def take(self) -> None:
         """What the log holds now."""
         self._forget_stale()
-        height = max(1, self.scrollable_content_region.height)
+        height = max(1, self._height)
         self._tail = [row_of_text(text) for text in self._log.index.tail(height)] if self.shows_tail else []
-        rows = len(self._tail) or self._log.row_count
-        self.virtual_size = Size(self._widest, rows)
+        self._measure()
         if self.following:
-            self._to_end()
+            self._to(self._end)
         if self.show_vertical_scrollbar:  # it may have been shown only after the scrolling
             self.vertical_scrollbar.position = self.scroll_y
         self._draw_if_changed()
 
+    def _measure(self) -> None:
+        """How far can be scrolled. Only the last rows are looked at: where lines are wrapped, the bar is not exact."""
+        rows, height = self._row_count, self._height
+        self._end = moved(Spot(rows), -height, rows, self._height_of) if rows else Spot(0)
+        wide = 0 if self.wrap else self._widest
+        self.virtual_size = Size(wide, self._end.row + height if rows > height or self.wrap else rows)
+
     def _draw_if_changed(self) -> None:
         """A slow connection is sent nothing while what is seen stays the same."""
-        seen = (self.scroll_offset, self.size, self.visible_rows(), self.marked, self.raw, self._log.pattern)
+        look = (self.marked, self.raw, self.wrap, self._log.pattern)
+        seen = (self.scroll_offset, self._skip, self.size, self.visible_rows(), look)
         if seen != self._seen:
             self._seen = seen
             self.refresh()
 
     def _forget_stale(self) -> None:
         """Rows keep their place while lines are only added; the last line may have been unfinished."""
-        state = (self._log.generation, self._log.wanted, self.shows_tail, len(self._log.breaks), self.raw)
-        if self._generation != self._log.generation:
-            self._generation, self.marked = self._log.generation, None
+        log = self._log
+        look = (self.raw, self.wrap, self.scrollable_content_region.width if self.wrap else 0, log.pattern)
+        state = (log.generation, log.wanted, self.shows_tail, len(log.breaks), look)
+        if self._generation != log.generation:
+            self._generation, self.marked = log.generation, None
         if state != self._kept_of or len(self._kept) > _MOST_KEPT:
-            self._kept.clear()
             self._kept_of = state
-        for row in [row for row in self._kept if row >= self._rows_kept - 1]:
+            self._forget(list(self._kept))
+        self._forget([row for row in self._kept if row >= self._rows_kept - 1])
+        self._rows_kept = log.row_count
+
+    def _forget(self, rows: list[int]) -> None:
+        for row in rows:
             del self._kept[row]
-        self._rows_kept = self._log.row_count
+            self._pieces.pop(row, None)
+            self._matches.pop(row, None)
 
     def visible_rows(self) -> list[ShownRow]:
-        top = self.scroll_offset.y
-        rows = (self._row(row) for row in range(top, top + self.scrollable_content_region.height))
+        rows = (self._row(row) for row in dict.fromkeys(row for row, _ in self._page()))
         return [row for row in rows if row is not None]
+
+    def _page(self) -> list[Spot]:
+        """What stands in each row of the screen."""
+        row, skip = self.scroll_offset.y, self._skip
+        page: list[Spot] = []
+        while len(page) < self._height and row < self._row_count:
+            page += (Spot(row, piece) for piece in range(skip, self._height_of(row)))
+            row, skip = row + 1, 0
+        return page[: self._height]
 
     def _row(self, row: int) -> ShownRow | None:
         if self._tail:
             return self._tail[row] if row < len(self._tail) else None
         if row not in self._kept:
-            height = self.scrollable_content_region.height
-            for number, found in enumerate(self._log.rows(row, row + height)):
-                shown = row_of_break(found) if isinstance(found, Break) else row_of_line(found)
-                self._kept[row + number] = shown
+            first = row - row % _READ_ROWS
+            most = _MOST_WRAPPED if self.wrap else MOST_CHARACTERS
+            for number, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
+                shown = row_of_break(found) if isinstance(found, Break) else row_of_line(found, most)
+                self._kept.setdefault(number, shown)
                 self._widest = max(self._widest, cell_len(shown.raw) + 2)
         return self._kept.get(row)
+
+    def _text(self, row: ShownRow) -> str:
+        return self._glyphs.text(row.raw if self.raw else row.text)
+
+    def _height_of(self, row: int) -> int:
+        """Rows of the screen that it takes."""
+        return len(self._pieces_of(row)) if self.wrap else 1
+
+    def _pieces_of(self, row: int) -> list[Piece]:
+        if row not in self._pieces:
+            shown = self._row(row)
+            if shown is None or shown.is_break:
+                return [(0, 0)]
+            width = self.scrollable_content_region.width
+            fixed = 0 if self.raw else columns_cells(self.size.width)
+            pieces = folded(self._text(shown), width - fixed) if self.wrap else [(0, len(self._text(shown)))]
+            if self._tail:
+                return pieces
+            self._pieces[row] = pieces
+        return self._pieces[row]
 
     # Where it is
 
     @property
     def place(self) -> int:
         """The line that next and before count from: the marked one while it is seen, else the first that is seen."""
-        top = self.scroll_offset.y
-        if self.marked is not None:
-            row = self._log.row_of(self.marked)
-            if top <= row < top + self.scrollable_content_region.height:
-                return self.marked
-        return self._log.line_at(top)
+        if self.marked is not None and self._is_seen(self._log.row_of(self.marked)):
+            return self.marked
+        return self._log.line_at(self.scroll_offset.y)
+
+    def _is_seen(self, row: int) -> bool:
+        return Spot(row) in self._page()
 
     def mark(self, line: int) -> None:
         """Show `line` with some lines before it."""
         self.marked = line
         self._set_following(False)
-        self.virtual_size = Size(self._widest, self._log.row_count)
-        height = self.scrollable_content_region.height
+        self._measure()
         row = self._log.row_of(line)
-        if not self.scroll_offset.y <= row < self.scroll_offset.y + height - 1:
-            self.scroll_to(y=max(0, row - height // 3), animate=False, immediate=True)
+        if Spot(row) not in self._page()[:-1]:
+            self._to(moved(Spot(row), -(self._height // 3), self._row_count, self._height_of))
         self.refresh()
         self.post_message(self.Moved())
 
     def keep_place(self, line: int) -> None:
-        """After another filter: the same line, or what stands near it, is at the top."""
+        """After another filter or look: the same line, or what stands near it, is at the top."""
         self.take()
         if not self.following:
-            self.scroll_to(y=self._log.row_of(line), animate=False, immediate=True)
+            self._to(Spot(self._log.row_of(line)))
+
+    def look(self, *, raw: bool | None = None, wrap: bool | None = None) -> None:
+        """Show lines as they were printed or in columns; wrap long ones or cut them."""
+        line = self._log.line_at(self.scroll_offset.y)
+        self.raw = self.raw if raw is None else raw
+        self.wrap = self.wrap if wrap is None else wrap
+        self.keep_place(line)
 
     def follow(self, following: bool) -> None:
         self._set_following(following)
@@ -162,88 +233,113 @@ class LogView(ScrollView, can_focus=True):
             if was_tail and not following:
                 self._tail = []
                 self.take()
-                self._to_end()
+                self._to(self._end)
             self.post_message(self.Moved())
 
-    def _to_end(self) -> None:
-        self.scroll_end(animate=False, immediate=True, force=True, x_axis=False)
+    # Moving; rows of the screen, so that nothing is skipped where lines are wrapped
+
+    def move(self, by: int) -> None:
+        """Down by so many rows, or up where it is negative; up pauses following."""
+        if by < 0 and self._end > Spot(0):
+            self._set_following(False)
+        self._to(moved(Spot(self.scroll_offset.y, self._skip), by, self._row_count, self._height_of))
+
+    def move_page(self, pages: float) -> None:
+        self.move(int(self._height * pages))
+
+    def move_to_start(self) -> None:
+        if self._end > Spot(0):
+            self._set_following(False)
+        self._to(Spot(0))
+
+    def _to(self, spot: Spot) -> None:
+        spot = min(spot, self._end)
+        was = Spot(self.scroll_offset.y, self._skip)
+        self.scroll_to(y=spot.row, animate=False, immediate=True, force=True)
+        self._skip = spot.skip
+        if spot.row == was.row and spot != was:
+            self.refresh()
+            self.post_message(self.Moved())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        self._skip = self._end.skip if new_value >= self._end.row else 0
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
         self.take()
 
-    # A person moved up, by wheel, scroll bar or key
-    def on_mouse_scroll_up(self) -> None:
-        self._pause()
-
     def on_scroll_to(self) -> None:
-        self._pause()
+        """The bar was dragged."""
+        if self._end > Spot(0):
+            self._set_following(False)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        if not (event.ctrl or event.shift):
+            event.prevent_default()
+            event.stop()
+            self.move(-_WHEEL_ROWS)
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        if not (event.ctrl or event.shift):
+            event.prevent_default()
+            event.stop()
+            self.move(_WHEEL_ROWS)
 
     def action_scroll_up(self) -> None:
-        self._pause()
-        super().action_scroll_up()
+        self.move(-1)
+
+    def action_scroll_down(self) -> None:
+        self.move(1)
 
     def action_page_up(self) -> None:
-        self._pause()
-        super().action_page_up()
+        self.move_page(-1)
+
+    def action_page_down(self) -> None:
+        self.move_page(1)
 
     def action_scroll_home(self) -> None:
-        self._pause()
-        super().action_scroll_home()
+        self.move_to_start()
 
     def action_scroll_end(self) -> None:
         self.follow(True)
 
-    def _pause(self) -> None:
-        if self._log.row_count > self.scrollable_content_region.height:
-            self._set_following(False)
-
     # How a row looks
 
     def render_line(self, y: int) -> Strip:
-        left, top = self.scroll_offset
         width = self.scrollable_content_region.width
-        row = self._row(top + y)
+        page = self._page()
+        row = self._row(page[y].row) if y < len(page) else None
         if row is None:
             return Strip.blank(width, self.rich_style)
         if row.is_break:
-            line = self._glyphs.line_open
-            return Strip([Segment(self._glyphs.text(f"{line * 2} {row.raw} ".ljust(width, line)),
-                                  self._styled("break"))]).crop_extend(0, width, self.rich_style)  # fmt: skip
-        fixed = [] if self.raw else self._columns(row)
-        text = row.raw if self.raw else row.text
-        strip = Strip(self._with_matches(self._glyphs.text(text), self._styled(row.level)))
+            return draw_break(row.raw, width, self._glyphs, self._styled("break")).crop_extend(
+                0, width, self.rich_style
+            )
+        fixed = self._fixed(row, page[y].skip)
         taken = sum(cell_len(segment.text) for segment in fixed)
-        shown = strip.crop_extend(left, left + max(width - taken, 0), self.rich_style)
-        whole = Strip.join([Strip(fixed), shown]).crop_extend(0, width, self.rich_style)
+        left = 0 if self.wrap else self.scroll_offset.x
+        text = self._drawn_piece(row, page[y]).crop_extend(left, left + max(width - taken, 0), self.rich_style)
+        whole = Strip.join([Strip(fixed), text]).crop_extend(0, width, self.rich_style)
         is_marked = row.number is not None and row.number == self.marked
         return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width) if is_marked else whole
 
-    def _with_matches(self, text: str, style: Style) -> list[Segment]:
-        """What a search found stands out."""
-        if self._log.pattern is None:
-            return [Segment(text, style)]
-        found, segments, at = style + self._styled("found"), [], 0
-        for match in self._log.pattern.finditer(text):
-            segments += [Segment(text[at : match.start()], style), Segment(match[0], found)]
-            at = match.end()
-        return [segment for segment in (*segments, Segment(text[at:], style)) if segment.text]
+    def _fixed(self, row: ShownRow, piece: int) -> list[Segment]:
+        if self.raw:
+            return []
+        if piece:
+            return [Segment(" " * columns_cells(self.size.width), self._styled(row.level))]
+        return draw_columns(row, self.size.width, self._glyphs, self._styled)
 
-    def _columns(self, row: ShownRow) -> list[Segment]:
-        letter = LAYER_LETTERS.get(row.layer, " ")
-        if self.size.width >= _WIDE:
-            tag = f"{letter} {row.process[: _WIDE_TAG_CELLS - 3]}".ljust(_WIDE_TAG_CELLS)
-        else:
-            tag = f"{letter}{row.rank}"[: _TAG_CELLS - 1].ljust(_TAG_CELLS)
-        sign = {"error": self._glyphs.failed, "warn": "!"}.get(row.level, " ")
-        return [
-            Segment(f"{row.clock:8} ", self._styled("clock")),
-            Segment(self._glyphs.text(tag), self._styled(row.layer)),
-            Segment(f"{sign} ", self._styled(row.level)),
-        ]
+    def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
+        text, style = self._text(row), self._styled(row.level)
+        matches = self._matches.get(spot.row)
+        if matches is None:
+            matches = matches_in(text, self._log.pattern)
+            if spot.row in self._kept:
+                self._matches[spot.row] = matches
+        piece = self._pieces_of(spot.row)[spot.skip]
+        return Strip(draw_piece(text, piece, matches, style, style + self._styled("found")))
 
     def _styled(self, name: str) -> Style:
         return self.get_component_rich_style(f"log--{name}")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine_probe.logs.index_wanted import rank_of
 from engine_probe.logs.layers import layer_of_record
 from engine_probe.logs.lines import read_line
-from tui.widgets.clean_text import clean
-from tui.widgets.log_lines import LEVELS
+from tui.widgets.clean_text import MOST_CHARACTERS, clean
 
 if TYPE_CHECKING:
     from engine_probe.logs.follow import Break
     from engine_probe.logs.index_stream import LogLine
     from engine_probe.logs.lines import Line
 
+LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warn", "WARN": "warn", "ERROR": "error", "CRITICAL": "error"}
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 
 
@@ -37,8 +37,9 @@ class ShownRow(NamedTuple):
         return "" if rank is None else str(rank)
 
 
-def row_of_line(line: LogLine) -> ShownRow:
-    raw = clean(line.text)
+def row_of_line(line: LogLine, most: int = MOST_CHARACTERS) -> ShownRow:
+    """At most so many characters of it."""
+    raw = clean(line.text, most)
     return _row(line.number, raw, read_line(raw), line.layer, line.process, line.level)
 
 
