@@ -10,7 +10,7 @@ from engine_probe import events as ev
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from engine_probe.logs.stages import StageTracker
+    from engine_probe.logs.stage_tracker import StageTracker
     from engine_probe.requests import Request
 
 

@@ -15,7 +15,8 @@ from engine_probe.child.bootstrap import CODE
 from engine_probe.child_archive import child_archive
 from engine_probe.engine import EngineError
 from engine_probe.following import Following, Limits
-from engine_probe.logs.stages import StageTracker, read_wordings
+from engine_probe.logs.stage_tracker import StageTracker
+from engine_probe.logs.stages import read_wordings
 from engine_probe.masking import masked
 
 if TYPE_CHECKING:

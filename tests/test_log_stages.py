@@ -10,7 +10,8 @@ from vllm_lines import printed, rows
 
 from engine_probe.events import StageEntered, StageLeft
 from engine_probe.logs.lines import read_line
-from engine_probe.logs.stages import StageTracker, Wordings, read_wordings
+from engine_probe.logs.stage_tracker import StageTracker
+from engine_probe.logs.stages import Wordings, read_wordings
 from engine_probe.logs.versions import is_in
 from engine_probe.strict_yaml import InputError
 

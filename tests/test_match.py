@@ -113,9 +113,9 @@ def test_layer_of_an_exception() -> None:
 
 
 def test_a_sample_that_a_cover_pattern_misses_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "wrappers.yaml"
-    path.write_text("wrappers:\n  - log: abc\n    samples:\n      - abd\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"wrappers\.yaml:4"):
+    path = tmp_path / "wrappers.tsv"
+    path.write_text("# covers\nabc\n\txabc\n\tabd\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"wrappers\.tsv:4"):
         read_wrappers(path)
 
 

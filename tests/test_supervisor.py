@@ -18,7 +18,8 @@ from engine_probe import events as ev
 from engine_probe.child_archive import child_archive
 from engine_probe.engine import EngineError, local_engine
 from engine_probe.following import Following, Limits
-from engine_probe.logs.stages import StageTracker, Wordings
+from engine_probe.logs.stage_tracker import StageTracker
+from engine_probe.logs.stages import Wordings
 from engine_probe.masking import masked
 from engine_probe.requests import Request
 from engine_probe.supervisor import Probe

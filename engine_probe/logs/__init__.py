@@ -4,7 +4,8 @@ lines.py       read_line(text) -> Line: what containers and journals put in fron
                (shapes.py and data/formats.tsv; json_lines.py)
 layers.py      layer_of_record / _logger / _path / _file / _frames / _process; data/modules.tsv,
                base_names.tsv (release + file + line), messages.tsv (the same base name told apart by its text)
-stages.py      Wordings.marker_of(message) -> Marker (stage, role, facts), StageTracker; markers.py and data/stages.tsv;
+stages.py      Wordings.marker_of(message) -> Marker (stage, role, facts); markers.py and data/stages.tsv;
+               stage_tracker.py follows a load that goes on;
                frames.py and data/functions.tsv: the stage of a traceback
 tracebacks.py  exception chains in text, innermost first; covers.py: which only say that another one happened
 records.py     Reader(version=None).feed(line_no, text) -> [Record], .finish(); joining.py, owners.py, progress.py help

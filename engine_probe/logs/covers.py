@@ -6,18 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from engine_probe.strict_yaml import decode_file
-
-
-class _Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    log: str
-    samples: list[str]
-
-
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    wrappers: list[_Wrapper]
+from engine_probe.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -33,10 +22,20 @@ class Wrappers:
 
 def read_wrappers(path: Path | None = None) -> Wrappers:
     """The cover messages of `path` (the package's own by default). Raises InputError when a sample does not match."""
-    path = path or Path(__file__).parent / "data" / "wrappers.yaml"
-    content, lines = decode_file(path, _File)
-    for number, wrapper in enumerate(content.wrappers):
-        for index, sample in enumerate(wrapper.samples):
-            if not re.search(wrapper.log, sample):
-                raise lines.error("this sample does not match", ("wrappers", number, "samples", index))
-    return Wrappers(tuple(re.compile(wrapper.log) for wrapper in content.wrappers))
+    path = path or Path(__file__).parent / "data" / "wrappers.tsv"
+    patterns: list[re.Pattern[str]] = []
+    for number, row in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if row.startswith("#") or not row.strip():
+            continue
+        if not row.startswith("\t"):
+            patterns.append(_pattern_of(row, path, number))
+        elif not patterns or not patterns[-1].search(row[1:]):
+            raise InputError("this sample does not match", file=str(path), line=number)
+    return Wrappers(tuple(patterns))
+
+
+def _pattern_of(row: str, path: Path, number: int) -> re.Pattern[str]:
+    try:
+        return re.compile(row)
+    except re.error as error:
+        raise InputError(f"the pattern does not compile: {error}", file=str(path), line=number) from None
