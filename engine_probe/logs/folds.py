@@ -244,6 +244,10 @@ class Folds(Sequence[Fold]):
     def folds(self) -> Sequence[Fold]:
         return self
 
+    def spans(self) -> list[tuple[int, int]]:
+        """(first line, last line) of each fold."""
+        return list(zip(self._firsts, self._lasts, strict=True))
+
     def fold_at(self, line: int) -> Fold | None:
         """The fold that begins in `line` or hides it where it is closed."""
         at = bisect_right(self._firsts, line) - 1
