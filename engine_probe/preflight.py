@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +13,7 @@ from engine_probe.errors import InputError
 from engine_probe.facts import Known
 from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
+from engine_probe.model_files.headers import NoHeaderError, read_header
 from engine_probe.paths import is_there
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from engine_probe.launch import Deployment, Launch
 
 _GIB = 1024**3
-_LONGEST_HEADER_BYTES = 100_000_000
 
 
 def check_model_folder(launch: Launch, engine: Engine) -> None:
@@ -130,18 +128,10 @@ def weights_gib(folder: Path) -> tuple[float | None, str | None]:
 
 
 def _tensor_bytes(file: Path) -> int | None:
-    """Bytes of the tensors by the header (safetensors: 8-byte little-endian length, then JSON)."""
-    if not file.is_file():
-        return None  # a pipe would hold us for ever
+    """Bytes of the tensors by the header."""
     try:
-        with file.open("rb") as content:
-            length = struct.unpack("<Q", content.read(8))[0]
-            if length > min(_LONGEST_HEADER_BYTES, os.fstat(content.fileno()).st_size):
-                return None
-            header = json.loads(content.read(length))
-            ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
-            return int(max(ends, default=0))
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, struct.error):
+        return read_header(file).tensor_bytes
+    except (OSError, NoHeaderError):
         return None
 
 

@@ -1,0 +1,139 @@
+"""Facts from the model's and the adapters' folders, where these lie on this host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from engine_probe.model_files.adapters import read_adapter
+from engine_probe.model_files.audit import audit
+from engine_probe.model_files.finite import not_finite
+from engine_probe.model_files.shapes import mismatches
+from playbooks.facts_of_evidence import FILES, MODEL
+from playbooks.model_config import model_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from engine_probe.facts import Fact, Value
+    from engine_probe.launch import Launch
+    from engine_probe.model_files.audit import Audit, Kind, Trouble
+
+_DAMAGED: tuple[Kind, ...] = (
+    "truncated",
+    "empty",
+    "lfs-pointer",
+    "web-page",
+    "not-json",
+    "no-header",
+    "unreadable",
+    "wrong-size",
+)
+_NAMES = tuple(row[0] for row in (*MODEL, *FILES))
+
+
+def file_facts(launch: Launch, base: Path, model_dir: Path | None = None) -> dict[str, Fact]:
+    """All of `model.*`, `files.*` and `adapter.*`; unknown with the reason where there is no folder to look at.
+
+    `model_dir` stands for the launch's model, which may be a hub id or a path of another host.
+    """
+    folder = model_dir or base / Path(launch.model).expanduser()
+    facts: dict[str, Fact] = dict(model_facts(str(folder)))
+    facts |= _adapter_facts(launch, base)
+    if not folder.is_dir():
+        reason = Unknown(f"there is no folder {folder} on this host")
+        return dict.fromkeys((name for name in _NAMES if not name.startswith("adapter.")), reason) | facts
+    try:
+        found = audit(folder)
+    except OSError as error:
+        return dict.fromkeys(_NAMES, Unknown(f"{folder} cannot be read: {error.strerror or error}")) | facts
+    return facts | _config_facts(found) | _audit_facts(found)
+
+
+def _config_facts(found: Audit) -> dict[str, Fact]:
+    origin = str(found.folder / "config.json")
+    if found.config is None:
+        return {row[0]: Unknown(f"{origin} is not there or holds no JSON object") for row in MODEL}
+    config = _inner(found.config)
+    quant = found.config.get("quantization_config")
+    quant = quant if isinstance(quant, dict) else {}
+    rope = config.get("rope_scaling") or config.get("rope_parameters")
+    rope = rope if isinstance(rope, dict) else {}
+    values: dict[str, object] = {
+        "model.type": found.config.get("model_type"),
+        "model.architectures": " ".join(map(str, found.config.get("architectures") or ())),
+        "model.num_attention_heads": config.get("num_attention_heads"),
+        "model.hidden_size": config.get("hidden_size"),
+        "model.intermediate_size": config.get("intermediate_size"),
+        "model.vocab_size": config.get("vocab_size"),
+        "model.quant_method": quant.get("quant_method"),
+        "model.quant_group_size": quant.get("group_size", quant.get("q_group_size")),
+        "model.rope_type": rope.get("rope_type", rope.get("type")),
+        "model.has_remote_code": bool(found.config.get("auto_map")),
+        "model.transformers_version": found.config.get("transformers_version"),
+    }
+    return {
+        name: Known(value, "declared", origin)
+        if isinstance(value, (bool, int, float, str)) and value != ""
+        else Unknown(f"{origin} does not say")
+        for name, value in values.items()
+    }
+
+
+def _inner(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = config.get("text_config")
+    return inner if isinstance(inner, dict) and inner else config
+
+
+def _audit_facts(found: Audit) -> dict[str, Fact]:
+    origin = str(found.folder)
+    damaged, missing = found.of_kind(*_DAMAGED), found.of_kind("missing")
+    odd = list(mismatches(found.config, found.headers)) if found.config is not None else []
+    bad = list(not_finite(found.folder, found.headers))
+    trouble = next(iter(found.troubles), None)
+    told = _sentence(trouble) if trouble else odd[0].text if odd else ""
+    values: dict[str, Value] = {
+        "files.trouble": told or "none found",
+        "files.missing_shards": len(missing),
+        "files.lfs_pointers": len(found.of_kind("lfs-pointer")),
+        "files.not_finite": len(bad),
+        "files.has_tokenizer": found.has_tokenizer,
+    }
+    facts: dict[str, Fact] = {name: Known(value, "measured", origin) for name, value in values.items()}
+    facts["files.damaged_file"] = (
+        Known(damaged[0].file, "measured", origin) if damaged else Unknown("no file of the folder looks damaged")
+    )
+    return facts
+
+
+def _sentence(trouble: Trouble) -> str:
+    return f"{trouble.file} {trouble.text}"
+
+
+def _adapter_facts(launch: Launch, base: Path) -> dict[str, Fact]:
+    """Of the first adapter that the launch names and that lies here."""
+    names = [row[0] for row in FILES if row[0].startswith("adapter.")]
+    if not launch.lora:
+        return dict.fromkeys(names, Unknown("the launch names no adapter"))
+    name, path = next(iter(launch.lora.items()))
+    folder = base / Path(path).expanduser()
+    try:
+        adapter = read_adapter(folder)
+    except ValueError as error:
+        there = {"adapter.path_exists": Known(value=False, source="measured", origin=str(folder))}
+        return dict.fromkeys(names, Unknown(str(error))) | there
+    origin = f"adapter {name}, {folder}"
+    values: dict[str, Value | None] = {
+        "adapter.rank": adapter.rank,
+        "adapter.base_model": adapter.base_model,
+        "adapter.target_modules": " ".join(adapter.target_modules) or None,
+        "adapter.uses_dora": adapter.uses_dora,
+        "adapter.bias": adapter.bias,
+        "adapter.path_exists": True,
+    }
+    return {
+        name: Known(value, "declared", origin) if value is not None else Unknown(f"{origin} does not say")
+        for name, value in values.items()
+    }
