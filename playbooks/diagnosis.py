@@ -12,6 +12,7 @@ from engine_probe.facts import Known, Unknown
 from engine_probe.logs.attempts import attempts
 from playbooks.candidates import Candidate, Heard, candidates_of
 from playbooks.conditions import parse
+from playbooks.evidence import Evidence as GivenEvidence
 from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.match import make_evidence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from engine_probe.facts import Fact, Value
-    from engine_probe.launch import Deployment, Launch
+    from engine_probe.launch import Launch
     from engine_probe.logs.attempts import Attempt
     from engine_probe.logs.covers import Wrappers
     from engine_probe.logs.records import Record
@@ -45,12 +46,10 @@ _UNEXPLAINED_CONFIDENCE = 0.5
 
 @dataclass(frozen=True)
 class Given:
-    """What is known beside the log. `facts` of the launch's files, GPUs and host, each with its source."""
+    """The log's name, for evidence, and what is known beside it."""
 
     file: str
-    launch: Launch | None = None
-    deployment: Deployment | None = None
-    facts: Mapping[str, Fact] = field(default_factory=dict)
+    evidence: GivenEvidence = field(default_factory=GivenEvidence)
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,13 @@ class _Found:
 
 
 def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, given: Given) -> _Found:
-    facts: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
-    facts |= given.facts
+    launch = given.evidence.launch_of(attempt.model)
+    facts: dict[str, Fact] = given.evidence.facts(launch, attempt.version)
+    facts |= {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
 
     def lookup_with(captured: Mapping[str, Value]) -> Lookup:
         told: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in captured.items()}
-        return lookup_for(given.launch, facts | told)
+        return lookup_for(launch, facts | told)
 
     heard = Heard(sayings_of(attempt, covers), attempt.version, attempt.outcome == "incomplete")
     candidates = candidates_of(library, heard, lookup_with)
@@ -133,7 +133,7 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
         candidates = [one for one in candidates if one.playbook.spec.symptom == "answers-are-wrong"]
     confidences = shared([one.best.weight for one in candidates])
     causes = [
-        _cause(one, confidence, attempt, lookup_with(one.facts), given)
+        _cause(one, confidence, attempt, lookup_with(one.facts), given, launch)
         for one, confidence in zip(candidates, confidences, strict=True)
         if confidence >= _LEAST_CONFIDENCE
     ]
@@ -157,7 +157,9 @@ def _is_open(name: str, hypotheses: Sequence[Hypothesis]) -> bool:
     return any(one.id == name and one.verdict is Verdict.INCONCLUSIVE for one in hypotheses)
 
 
-def _cause(candidate: Candidate, confidence: float, attempt: Attempt, lookup: Lookup, given: Given) -> FoundCause:
+def _cause(
+    candidate: Candidate, confidence: float, attempt: Attempt, lookup: Lookup, given: Given, launch: Launch | None
+) -> FoundCause:
     spec = candidate.playbook.spec
     cause = Cause(
         id=spec.playbook,
@@ -171,11 +173,7 @@ def _cause(candidate: Candidate, confidence: float, attempt: Attempt, lookup: Lo
         evidence=_evidence(candidate, given),
         hypotheses=tuple(hypothesis_of(one, lookup) for one in spec.hypotheses),
     )
-    return FoundCause(cause, attempt.model, candidate.playbook, lookup, _name_of(given))
-
-
-def _name_of(given: Given) -> str | None:
-    return None if given.launch is None else given.launch.name
+    return FoundCause(cause, attempt.model, candidate.playbook, lookup, None if launch is None else launch.name)
 
 
 def _stage_of(candidate: Candidate, attempt: Attempt) -> str:
@@ -214,7 +212,7 @@ def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequenc
         confidence=max(_UNEXPLAINED_CONFIDENCE, *(one.cause.confidence for one in others), 0.0),
         evidence=(make_evidence(given.file, line, text),),
     )
-    return FoundCause(cause, attempt.model, None, lookup, _name_of(given))
+    return FoundCause(cause, attempt.model, None, lookup)
 
 
 def _above_the_cut(last: Sequence[Attempt], causes: Sequence[FoundCause]) -> Iterator[Missing]:

@@ -15,6 +15,7 @@ from engine_probe.strict_yaml import decode_text
 from playbooks.compiled import entry_of
 from playbooks.diagnosis import Given, diagnose
 from playbooks.diagnosis_json import as_object
+from playbooks.evidence import Evidence
 from playbooks.library import Loaded
 from playbooks.offers import offers_of
 from playbooks.schema import Playbook, Wording
@@ -52,7 +53,7 @@ def playbook(name: str, *wordings: dict[str, Any], **changes: Any) -> Loaded:
 
 
 def diagnosed(log: str, *library: Loaded, launch: str | None = None) -> Diagnosis:
-    given = Given("vllm.log", None if launch is None else parse_command(launch))
+    given = Given("vllm.log", Evidence(None if launch is None else parse_command(launch)))
     return diagnose(read_text([log]), library, read_wrappers(), given)
 
 

@@ -15,6 +15,7 @@ from tui.output import Output
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment, Launch
     from playbooks.diagnosis import Diagnosis
+    from playbooks.evidence import Evidence
 
 FINE, FOUND, UNEXPLAINED = 0, 1, 3
 
@@ -23,10 +24,18 @@ FINE, FOUND, UNEXPLAINED = 0, 1, 3
 @click.option("--launch", "command", metavar="COMMAND", help='How it was started: "vllm serve …".')
 @click.option("--deployment", "deployment_file", metavar="FILE", help="The deployment that it belongs to.")
 @click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
+@click.option("--model-dir", "model_dir", metavar="DIR", help="The model's folder, to look at its files.")
+@click.option("--host-state", metavar="FILE", help="GPUs and host then: saved from vllm-console monitor --once --json.")
 @click.option("--json", "as_json", is_flag=True, help="One object.")
 @click.argument("words", nargs=-1, metavar="[LOG]…")
 def diagnose(
-    command: str | None, deployment_file: str | None, model: str | None, as_json: bool, words: tuple[str, ...]
+    command: str | None,
+    deployment_file: str | None,
+    model: str | None,
+    model_dir: str | None,
+    host_state: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
 ) -> int:
     """Say why a load failed: ranked root causes, the lines that prove them, and the fixes.
 
@@ -39,7 +48,7 @@ def diagnose(
     """
     from playbooks.diagnosis_json import as_object
 
-    diagnosis = _diagnose(words, *_launch_of(command, deployment_file, model))
+    diagnosis = _diagnose(words, _evidence(*_launch_of(command, deployment_file, model), model_dir, host_state))
     output = Output(as_json)
     if as_json:
         output.result(as_object(diagnosis))
@@ -52,7 +61,7 @@ def diagnose(
     return FOUND if diagnosis.outcome != "healthy" or diagnosis.causes else FINE
 
 
-def _diagnose(words: tuple[str, ...], launch: Launch | None, deployment: Deployment | None) -> Diagnosis:
+def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:
     from engine_probe.logs.covers import read_wrappers
     from engine_probe.logs.records import read_text
     from playbooks.diagnosis import Given, diagnose
@@ -62,8 +71,22 @@ def _diagnose(words: tuple[str, ...], launch: Launch | None, deployment: Deploym
         raise InputError("one log at a time: a deployment's models each have their own")
     name = words[0] if words else "-"
     records = read_text([_content(name)])
-    given = Given("standard input" if name == "-" else name, launch, deployment)
+    given = Given("standard input" if name == "-" else name, evidence)
     return diagnose(records, load_library(), read_wrappers(), given)
+
+
+def _evidence(
+    launch: Launch | None, deployment: Deployment | None, model_dir: str | None, host_state: str | None
+) -> Evidence:
+    from playbooks.evidence import Evidence
+    from playbooks.evidence_host import read_host_state
+
+    folder = None if model_dir is None else Path(model_dir).expanduser()
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"--model-dir {model_dir}: there is no such folder")
+    if folder is not None and launch is None and deployment is None:
+        raise InputError("--model-dir belongs to a launch: give --launch or --deployment too")
+    return Evidence(launch, deployment, folder, None if host_state is None else read_host_state(Path(host_state)))
 
 
 def _content(name: str) -> bytes:

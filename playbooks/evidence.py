@@ -1,0 +1,51 @@
+"""All evidence beside the log, as facts of one launch: its files, its neighbours, the GPUs and the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from playbooks.evidence_files import file_facts
+from playbooks.evidence_host import host_facts
+from playbooks.neighbours import neighbour_facts
+
+if TYPE_CHECKING:
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment, Launch
+    from playbooks.evidence_host import HostState
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was given with the log; None: it was not."""
+
+    launch: Launch | None = None
+    deployment: Deployment | None = None
+    model_dir: Path | None = None
+    host_state: HostState | None = None
+
+    def launch_of(self, model: str | None) -> Launch | None:
+        """The launch whose log tells of `model`: the only one, or the deployment's of that model or name."""
+        if self.launch is not None or self.deployment is None:
+            return self.launch
+        launches = self.deployment.models
+        if len(launches) == 1:
+            return launches[0]
+        fitting = [one for one in launches if model is not None and _is_of(one, model)]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def facts(self, launch: Launch | None, version: str | None) -> dict[str, Fact]:
+        """Everything that is known of `launch` beside its log; unknown facts say why."""
+        base = self.deployment.path.parent if self.deployment is not None and self.deployment.path else Path()
+        found = host_facts(self.host_state, launch)
+        gpus = self.host_state.gpu_indices if self.host_state is not None else ()
+        found |= neighbour_facts(launch, self.deployment, version, gpus)
+        if launch is not None:
+            found |= file_facts(launch, base, self.model_dir)
+        return found
+
+
+def _is_of(launch: Launch, model: str) -> bool:
+    told = {model, model.rstrip("/").rpartition("/")[2]}
+    return bool(told & {launch.name, launch.model, launch.model.rstrip("/").rpartition("/")[2]})

@@ -1,0 +1,64 @@
+"""What a deployment says of the models beside one: who shares its GPUs, and what they ask for together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Known, Unknown
+from playbooks.facts_of_evidence import NEIGHBOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine_probe.facts import Fact, Value
+    from engine_probe.launch import Deployment, Launch
+
+_RANKS = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
+
+
+def gpus_used(launch: Launch) -> tuple[int, ...]:
+    """NVML indices; where the launch names none, the first ones that its ranks need (torch counts from 0)."""
+    if launch.gpus is not None:
+        return launch.gpus
+    ranks = 1
+    for name in _RANKS:
+        size = launch.arg(name)
+        ranks *= size if isinstance(size, int) and size > 0 else 1
+    return tuple(range(ranks))
+
+
+def neighbour_facts(
+    launch: Launch | None, deployment: Deployment | None, version: str | None, host_gpus: Iterable[int] = ()
+) -> dict[str, Fact]:
+    """Of `launch` among the deployment's; unknown without one of the two. `host_gpus`: those that there are."""
+    if launch is None or deployment is None:
+        reason = Unknown("no deployment was given" if deployment is None else "no launch was given")
+        return {row[0]: reason for row in NEIGHBOURS}
+    mine = set(gpus_used(launch))
+    others = [one for one in deployment.models if one.name != launch.name and mine & set(gpus_used(one))]
+    together = [_utilization(one, version) for one in (launch, *others)]
+    used = {gpu for one in deployment.models for gpu in gpus_used(one)}
+    free = sorted(set(host_gpus) - used)
+    values: dict[str, Value | None] = {
+        "neighbours.count": len(others),
+        "neighbours.names": " ".join(one.name for one in others) or None,
+        "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
+        "neighbours.start_together": deployment.start == "parallel" and bool(others),
+        "deployment.free_gpus": ",".join(map(str, free)) or None,
+    }
+    origin = str(deployment.path or "the deployment")
+    return {
+        name: Known(value, "declared", origin) if value is not None else Unknown(f"{origin} does not tell")
+        for name, value in values.items()
+    }
+
+
+def _utilization(launch: Launch, version: str | None) -> float | None:
+    """As written, else the release's default (vllm/config/cache.py: 0.9, from 0.20 on 0.92)."""
+    written = launch.arg("gpu-memory-utilization")
+    if isinstance(written, (int, float)) and not isinstance(written, bool):
+        return float(written)
+    if written is not None or version is None:
+        return None
+    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return 0.92 if parts >= (0, 20) else 0.9
