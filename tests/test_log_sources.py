@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine_probe.errors import InputError
-from engine_probe.logs.index import LogIndex
-from engine_probe.logs.sources import Child, Source, Spool, parse_source
+from engine_probe.logs.sources import Child, Source, parse_source, short_names
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -121,30 +120,23 @@ def test_a_program_ends_when_we_are_killed(bin_folder: Path) -> None:
         os.close(child)
 
 
-def test_a_pipe_is_kept_in_a_file_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    reading, writing = os.pipe()
-    spool = Spool(reading)
-    log = LogIndex(spool.file)
-    os.write(writing, b"one\ntw")
-    assert spool.pump() == 6
-    assert log.advance()
-    assert [line.text for line in log.lines(0, 9)] == ["one", "tw"]
-    os.write(writing, b"o\n")
-    spool.pump()
-    log.advance()
-    assert [line.text for line in log.lines(0, 9)] == ["one", "two"]
-    os.close(writing)
-    assert spool.pump() == 0
-    assert spool.has_ended
-    assert spool.pump() == 0
-    assert list(tmp_path.iterdir()) == []
-    os.close(reading)
-    log.close()
-
-
 def test_a_program_that_ignores_the_polite_signal_is_killed(bin_folder: Path) -> None:
     program(bin_folder, "docker", "trap '' TERM; echo $$; while :; do sleep 1; done")
     with Child(parse_source("docker:vllm"), follow=True) as child:
         pid = int(os.read(child.output, 100))
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_short_names_tell_sources_apart() -> None:
+    words = ["a.log", "x/b.log", "y/b.log", "docker:vllm", "unit:vllm", "-", "pod:prod/vllm-0"]
+    assert short_names([parse_source(word) for word in words]) == [
+        "a.log", "x/b.log", "y/b.log", "docker:vllm", "unit:vllm", "stdin", "vllm-0"
+    ]  # fmt: skip
+
+
+def test_a_program_that_cannot_run_is_an_input_error(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(bin_folder))
+    (bin_folder / "docker").write_bytes(b"\x00\x01")
+    (bin_folder / "docker").chmod(0o755)
+    with pytest.raises(InputError, match="docker:vllm: cannot run docker"):
+        Child(parse_source("docker:vllm"), follow=True).start()

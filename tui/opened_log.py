@@ -16,16 +16,20 @@ from engine_probe.logs.index import open_log
 from engine_probe.logs.index_classes import LAYERS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted
+from engine_probe.logs.merged import MergedIndex
+from engine_probe.logs.spooled import open_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from engine_probe.logs.follow import Break
+    from engine_probe.logs.follow import Break, Follower
     from engine_probe.logs.index import LogIndex
     from engine_probe.logs.index_search import Search
     from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
+    from engine_probe.logs.merged_search import MergedSearch
+    from engine_probe.logs.sources import Source
 
 STEP_SECONDS = 0.02
 _REST = 10
@@ -44,11 +48,17 @@ class Found:
 
 
 class OpenedLog:
-    """`followed` says what happens to the files of `index`; `label` is how a person calls the log."""
+    """`followed` says what happens to what `index` reads; `label` is how a person calls the log.
 
-    def __init__(self, index: LogIndex, followed: FollowedLog, label: str) -> None:
+    `sources`: short names, where several are merged. `close` closes it all.
+    """
+
+    def __init__(
+        self, index: LogIndex | MergedIndex, followed: Follower, label: str, sources: Sequence[str] = ()
+    ) -> None:
         self.index = index
         self.label = label
+        self.sources = tuple(sources)
         self._followed = followed
         self.wanted = Wanted()
         self.has_been_read = False
@@ -65,7 +75,7 @@ class OpenedLog:
         self._not_before = 0.0
         self.pattern: re.Pattern[str] | None = None
         """What is searched for."""
-        self._search: Search | None = None
+        self._search: Search | MergedSearch | None = None
         self._search_text = ""
         self._matches: Selection | None = None
         self._matches_of = (-1, -1)
@@ -77,8 +87,19 @@ class OpenedLog:
         index = open_log(path)
         return cls(index, FollowedLog(path, index), label or path.name)
 
+    @classmethod
+    def of_sources(cls, sources: Sequence[Source], stdin: int = 0) -> OpenedLog:
+        """Files, programs and standard input (read from `stdin`), followed. Raises InputError where one is none."""
+        opened = open_sources(sources, stdin=stdin)
+        if len(opened) == 1:
+            label = opened[0].name if sources[0].kind == "file" else sources[0].label
+            return cls(opened[0].log, opened[0].followed, "standard input" if label == "-" else label)
+        merged = MergedIndex(opened)
+        names = [one.name for one in opened]
+        return cls(merged, merged, " + ".join(names) if len(names) < 3 else f"{len(names)} logs", names)
+
     def close(self) -> None:
-        self.index.close()
+        self._followed.close()
 
     # Working
 
@@ -229,6 +250,12 @@ class OpenedLog:
             self._matches_of = state
         return self._matches
 
+    def tail(self, count: int) -> list[tuple[int, str]]:
+        """(number of its log, text) of the last lines, before they are indexed."""
+        if isinstance(self.index, MergedIndex):
+            return self.index.tail(count)
+        return [(0, text) for text in self.index.tail(count)]
+
     def next_match(self, line: int) -> int | None:
         matches = self._shown_matches()
         if matches is None:
@@ -257,16 +284,28 @@ class OpenedLog:
 
     def load_at(self, line: int) -> list[tuple[int, str]]:
         """(first line, stage) of the load that `line` belongs to: from its `config` to the next one's."""
-        begins = [at for at, (_, stage) in enumerate(self.stage_changes) if stage == "config"]
-        behind = next((at for at in begins if self.stage_changes[at][0] > line and at > 0), len(self.stage_changes))
+        changes = self._changes_of_its_log(line)
+        begins = [at for at, (_, stage) in enumerate(changes) if stage == "config"]
+        behind = next((at for at in begins if changes[at][0] > line and at > 0), len(changes))
         begin = max((at for at in begins if at < behind), default=0)
-        return self.stage_changes[begin:behind]
+        return changes[begin:behind]
+
+    def _changes_of_its_log(self, line: int) -> list[tuple[int, str]]:
+        if not isinstance(self.index, MergedIndex) or not self.stage_changes:
+            return self.stage_changes
+        source, _ = self.index.place_of(min(line, self.index.line_count - 1))
+        return [change for change in self.stage_changes if self.index.place_of(change[0])[0] == source]
 
     def end_of_load(self, changes: list[tuple[int, str]]) -> int:
         """The line behind a load that `load_at` gave."""
-        at = self.stage_changes.index(changes[-1]) + 1
-        return self.stage_changes[at][0] if at < len(self.stage_changes) else self.index.line_count
+        of_log = self._changes_of_its_log(changes[-1][0])
+        at = of_log.index(changes[-1]) + 1
+        return of_log[at][0] if at < len(of_log) else self.index.line_count
 
     def has_error_behind(self, line: int, stop: int) -> bool:
-        found = self.index.next_error(line)
+        """An error in the log that `line` is of."""
+        among = None
+        if isinstance(self.index, MergedIndex):
+            among = self.index.filter(Wanted(source=self.index.place_of(line)[0]))
+        found = self.index.next_error(line, among)
         return found is not None and found < stop

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _POLITE_SECONDS = 2.0
 _KINDS = ("docker", "unit", "pod")
-_COPY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def parse_source(word: str) -> Source:
 
 
 class Child:
-    """A program that prints a log. It ends with this block, and with this process however that ends."""
+    """A program that prints a log, from `start` to `end` or as a block. It ends with this process however that ends."""
 
     def __init__(self, source: Source, *, follow: bool) -> None:
         self.source = source
@@ -74,15 +72,31 @@ class Child:
             raise InputError(f"{source.label}: {self._argv[0]} is not on PATH")
 
     def __enter__(self) -> Child:
-        # Both streams: vLLM logs to stdout, tracebacks go to stderr, and `docker logs` keeps them apart.
-        self._process = subprocess.Popen(
-            self._argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 -- one system call, no lock is taken
-        )
+        self.start()
         return self
+
+    def start(self) -> None:
+        """Raises InputError where it cannot be run. Call it on the main thread: it ends with the calling one."""
+        # Both streams: vLLM logs to stdout, tracebacks go to stderr, and `docker logs` keeps them apart.
+        try:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 -- one system call, no lock is taken
+            )
+        except OSError as error:
+            raise InputError(f"{self.source.label}: cannot run {self._argv[0]}: {error.strerror or error}") from error
+
+    @property
+    def command(self) -> str:
+        return " ".join(self._argv)
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
 
     @property
     def output(self) -> int:
@@ -93,11 +107,14 @@ class Child:
     def failure(self) -> str | None:
         """Once its output has ended: why it failed, None when it did not."""
         code = self._process.wait()
-        return f"{self.source.label}: {' '.join(self._argv)} ended with exit code {code}" if code else None
+        return f"{self.source.label}: {self.command} ended with exit code {code}" if code else None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
         self._process.terminate()
         try:
             self._process.wait(_POLITE_SECONDS)
@@ -113,31 +130,13 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-class Spool:
-    """What comes through a pipe, kept in a nameless temporary file, so that it can be read like any other file.
-
-    Call `pump` when `source` is readable; the file is gone with the process, however that ends.
-    """
-
-    def __init__(self, source: int) -> None:
-        self._source = source
-        with tempfile.TemporaryFile(prefix="vllm-console-") as file:
-            self.file = os.dup(file.fileno())
-        """A descriptor of the copy, for `LogIndex`, which closes it."""
-        self._copy = os.dup(self.file)
-        self.has_ended = False
-
-    def pump(self) -> int:
-        """Copy what is there; blocks only when nothing is. Returns the number of bytes, 0 at the end."""
-        block = os.read(self._source, _COPY_BYTES)
-        if not block and not self.has_ended:
-            self.has_ended = True
-            os.close(self._copy)
-        rest = memoryview(block)
-        while rest:
-            rest = rest[os.write(self._copy, rest) :]
-        return len(block)
-
-
 def path_of(source: Source) -> Path:
     return Path(source.name).expanduser()
+
+
+def short_names(sources: Sequence[Source]) -> list[str]:
+    """A short name for each: a path's last part, with the folder before it where two are the same."""
+    names = ["stdin" if source.kind == "stdin" else PurePath(source.name).name or source.name for source in sources]
+    longer = ["/".join(PurePath(source.name).parts[-2:]) for source in sources]
+    names = [long if names.count(name) > 1 else name for name, long in zip(names, longer, strict=True)]
+    return [source.label if names.count(name) > 1 else name for name, source in zip(names, sources, strict=True)]
