@@ -11,18 +11,19 @@ from textual.widgets import Input
 from playbooks import decisions as decide
 from playbooks.session import Step
 from tests import tui_samples as samples
-from tests.tui_samples import FakeRun, backend, replaying, until
+from tests.tui_samples import FakeRun, backend, lines_shown, replaying, until, until_still
 from tui import actions
 from tui.app import ConsoleApp
 from tui.exports import keep_text
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.help import HelpScreen
+from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.report import ReportScreen
 from tui.screens.start import StartScreen
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII
 from tui.widgets.key_bar import KeyBar
-from tui.widgets.log_pane import LogPane
+from tui.widgets.live_log import LiveLog
 from tui.widgets.memory_pane import MemoryPane
 from tui.widgets.step_pane import StepPane
 from tui.widgets.words import Words
@@ -249,21 +250,26 @@ async def test_tab_moves_between_panes():
     app = ConsoleApp(backend(replaying(samples.TESTED)), start="wizard")
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await wizard_at(pilot, samples.TESTED)
+        await until(pilot, lambda: lines_shown(screen) == len(samples.LOG))
         seen = set()
         for _ in range(4):
             await pilot.press("tab")
             seen.add(screen.focused.id)
-        assert seen == {"choices", "log"}
+        assert seen == {"choices", "log-view"}
 
 
 async def test_log_and_memory_open_by_key():
     app = ConsoleApp(backend(replaying(samples.TESTED)), start="wizard")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await wizard_at(pilot, samples.TESTED)
-        small = screen.query_one(LogPane).size.height
+        await until(pilot, lambda: lines_shown(screen) == len(samples.LOG))
+        small = screen.query_one(LiveLog).size.height
         await pilot.press("l")
-        await until(pilot, lambda: screen.query_one(LogPane).size.height > small + 5)
-        await pilot.press("escape", "m")
+        await until(pilot, lambda: isinstance(app.screen, LogViewerScreen))
+        await until(pilot, lambda: app.screen.view.size.height > small + 5)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("m")
         folded = screen.query_one("#folded", MemoryPane)
         await until(pilot, lambda: "No GPU memory to show" in folded.shown.plain)
         await pilot.press("m")
@@ -433,13 +439,16 @@ async def test_ascii_terminal_gets_only_ascii():
     app = ConsoleApp(backend(run), start="wizard", glyphs=ASCII)
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await wizard_at(pilot, samples.TESTED)
-        await pilot.press("l")
-        await until(pilot, lambda: screen.query_one(LogPane).total_rows == len(samples.LOG) + len(samples.HOSTILE))
-        await pilot.press("l", "right")
-        await pilot.pause()
+        await until(pilot, lambda: lines_shown(screen) >= len(samples.LOG) + len(samples.HOSTILE))
+        await pilot.press("right")
+        await until_still(pilot)
         drawn = [strip.text for strip in screen._compositor.render_strips()]
         assert [line for line in drawn if not line.isascii()] == []
         assert any("+8.9s" in line for line in drawn)
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LogViewerScreen))
+        await until_still(pilot)
+        assert [one.text for one in app.screen._compositor.render_strips() if not one.text.isascii()] == []
 
 
 async def test_theme_changes_and_colours_come_from_it():

@@ -10,11 +10,10 @@ import time
 import pytest
 
 from tests import tui_samples as samples
-from tests.tui_samples import backend, replaying, until_still
+from tests.tui_samples import backend, lines_shown, replaying, until_still
 from tui.app import ConsoleApp
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII, UNICODE
-from tui.widgets.log_pane import LogPane
 from tui.widgets.words import Words
 
 CASES = [
@@ -57,7 +56,7 @@ def pressing(state, keys):
                 isinstance(screen, WizardScreen)
                 and screen.session == session
                 and screen.over == (session.verdict is not None)
-                and screen.query_one(LogPane).total_rows == len(samples.LOG)
+                and lines_shown(screen) == len(samples.LOG)
                 and "node7" in screen.query_one("#top", Words).shown.plain
             ):
                 break

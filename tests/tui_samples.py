@@ -18,6 +18,7 @@ from textual.css.query import NoMatches
 from engine_probe import events as ev
 from engine_probe.facts import Known, Unknown
 from engine_probe.launch import Deployment, Launch
+from engine_probe.run_log import RunLog
 from engine_probe.stage_names import STAGES
 from playbooks import decisions as decide
 from playbooks.progress import Progress
@@ -36,10 +37,13 @@ from playbooks.session import (
     Verdict,
 )
 from tui.running import Backend, CannotOpenError, EngineView
+from tui.widgets.live_log import LiveLog
 from tui.widgets.memory_pane import GpuRow, HostView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from textual.screen import Screen
 
 NOON = 1_796_040_000.0
 ERROR = (
@@ -329,6 +333,7 @@ class FakeRun:
     ends: bool = False
     decided: list[decide.Decision] = field(default_factory=list)
     finished: bool = False
+    log: RunLog = field(default_factory=RunLog)
 
     holders: tuple[str, ...] = ()
     temporary: bool = False
@@ -341,9 +346,13 @@ class FakeRun:
         session = FRESH
         try:
             self.decided.append(await decisions.get())
+            self.log.open_privately()
             for session, event in self.told:
+                if event is not None:
+                    self.log.add(event)
                 on_change(session, event)
                 await asyncio.sleep(0)
+            self.log.flush()
             while not self.ends:
                 decision = await decisions.get()
                 self.decided.append(decision)
@@ -418,6 +427,12 @@ def main(state: str = "whole") -> None:
     )
     with contextlib.suppress(KeyboardInterrupt):
         ConsoleApp(backend(run), start="start" if state == "whole" else "wizard").run()
+
+
+def lines_shown(screen: Screen) -> int:
+    """How many lines of the case's log its pane knows of."""
+    log = screen.query_one(LiveLog).opened
+    return log.index.line_count if log is not None else 0
 
 
 async def until(pilot, condition, seconds=60.0):

@@ -154,7 +154,7 @@ class ConsoleApp(App[int]):
         self.call_after_refresh(self._tell_screens)
 
     def do_help(self) -> None:
-        self.push_screen(HelpScreen("wizard" if self._opened is None else "logs"))
+        self.push_screen(HelpScreen("logs" if isinstance(self.screen, LogViewerScreen) else "wizard"))
 
     def do_palette(self) -> None:
         self.action_command_palette()

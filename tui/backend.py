@@ -6,7 +6,7 @@ import os
 import socket
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from engine_probe.hardware.gpus import read_gpus
 from engine_probe.hardware.host import read_host
 from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
+from engine_probe.run_log import RunLog
 from playbooks.context import Context, new_session, read_context
 from playbooks.lab.faults import build_fault, fault_named
 from tui.commands.consent import holders_in_words
@@ -48,6 +49,7 @@ class EngineCase:
     context: Context
     folder: tempfile.TemporaryDirectory[str] | None = None
     holders: tuple[str, ...] = ()
+    log: RunLog = field(default_factory=RunLog)
 
     @property
     def session(self) -> Session:
@@ -66,7 +68,14 @@ class EngineCase:
     ) -> Session:
         try:
             return await run_session(
-                self.deployment, self.engine, self.grade, decisions, on_change, self.context, owns=self._own_folder
+                self.deployment,
+                self.engine,
+                self.grade,
+                decisions,
+                on_change,
+                self.context,
+                owns=self._own_folder,
+                log=self.log,
             )
         finally:
             if self.folder is not None:

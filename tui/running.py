@@ -5,12 +5,8 @@ The app is given one `Backend`; tests give it one of their own.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
-
-from tui.widgets.log_lines import LogRow, rows_of
-from tui.widgets.log_pane import MOST_ROWS
 
 if TYPE_CHECKING:
     import asyncio
@@ -18,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.events import Event
+    from engine_probe.run_log import RunLog
     from playbooks.decisions import Decision
     from playbooks.session import Session
     from tui.widgets.memory_pane import HostView
@@ -32,6 +29,11 @@ class CaseRun(Protocol):
 
     @property
     def session(self) -> Session: ...
+
+    @property
+    def log(self) -> RunLog:
+        """All that its loads print. `drive` opens it; whoever shows the case closes it."""
+        ...
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -73,10 +75,8 @@ class Backend:
 
 @dataclass
 class Inbox:
-    """Between the driver and the screen: newer replaces older, log rows are bounded, the driver never waits."""
+    """Between the driver and the screen: newer replaces older, the driver never waits."""
 
-    rows: deque[LogRow] = field(default_factory=lambda: deque(maxlen=MOST_ROWS))
-    row_count: int = 0
     session: Session | None = None
     last_events: dict[str, Event] = field(default_factory=dict)
     """The newest event of each kind that is no line of the log."""
@@ -85,17 +85,12 @@ class Inbox:
         """True when the inbox was empty: then, and only then, the screen has to be told."""
         was_empty = self.session is None
         self.session = session
-        if event is not None:
-            fresh = rows_of(event)
-            self.rows.extend(fresh)
-            self.row_count += len(fresh)
-            if event.event not in ("text", "log_record"):
-                self.last_events[event.event] = event
+        if event is not None and event.event not in ("text", "log_record"):
+            self.last_events[event.event] = event
         return was_empty
 
     def take(self) -> Inbox:
         """Everything that came, leaving the inbox empty."""
-        taken = Inbox(self.rows, self.row_count, self.session, self.last_events)
-        self.rows, self.row_count = deque(maxlen=MOST_ROWS), 0
+        taken = Inbox(self.session, self.last_events)
         self.session, self.last_events = None, {}
         return taken

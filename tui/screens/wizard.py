@@ -18,7 +18,7 @@ from tui.screens.wizard_actions import WizardActions
 from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample, with_values
 from tui.widgets.hypotheses import find_hypothesis
 from tui.widgets.key_bar import KeyBar
-from tui.widgets.log_pane import REFRESH_SECONDS, LogPane
+from tui.widgets.live_log import REFRESH_SECONDS, LiveLog
 from tui.widgets.memory_pane import HostView, MemoryPane
 from tui.widgets.stage_strip import StageStrip
 from tui.widgets.step_header import StepHeader
@@ -70,7 +70,7 @@ class WizardScreen(WizardActions):
         yield StageStrip(glyphs, clock, id="stages")
         yield StepPane(glyphs, self.mark, id="step")
         with Container(id="lower"):
-            yield LogPane(glyphs, id="log")
+            yield LiveLog(lambda: self.driver.run.log.path, glyphs, id="log")
             yield MemoryPane(glyphs, id="memory")
         yield MemoryPane(glyphs, id="folded", classes="folded")
         yield Words(glyphs, id="enlarge")
@@ -81,6 +81,9 @@ class WizardScreen(WizardActions):
         self.draw()
         self.set_interval(1.0, self._draw_now)
         self.begin()
+
+    def on_unmount(self) -> None:
+        self.driver.run.log.close()
 
     def told(self) -> None:
         self.post_message(self.Told())
@@ -107,8 +110,6 @@ class WizardScreen(WizardActions):
     def _take(self) -> None:
         self._take_is_due = False
         taken = self.driver.inbox.take()
-        for pane in self.query(LogPane):
-            pane.add(taken.rows, taken.row_count)
         self._note_events(taken.last_events)
         if taken.session is not None:
             self._set_session(taken.session)
@@ -196,7 +197,7 @@ class WizardScreen(WizardActions):
 
     def moment(self) -> Moment:
         found = find_hypothesis(self.session, self.marked.get(Step.HYPOTHESES))
-        log = self.query(LogPane)
+        log = self.query(LiveLog)
         return Moment(
             place="wizard",
             session=self.session,
@@ -205,7 +206,6 @@ class WizardScreen(WizardActions):
             fix=self.marked_fix(),
             over=self.over,
             log_paused=bool(log) and not log.first().following,
-            big=self.big,
             memory_folded=not self.has_class("-wide"),
         )
 
@@ -222,5 +222,5 @@ class WizardScreen(WizardActions):
     def on_step_header_clicked(self, message: StepHeader.Clicked) -> None:
         self.action_look_at(message.step)
 
-    def on_log_pane_follow_changed(self) -> None:
+    def on_log_view_moved(self) -> None:
         self.refresh_keys()

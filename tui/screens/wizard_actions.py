@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from playbooks import decisions as decide
@@ -16,12 +16,14 @@ from tui.screens.base import ConsoleScreen
 from tui.screens.case_driver import CaseDriver
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.leaving import leave_lines
+from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.report import ReportScreen
 from tui.screens.wizard_text import with_values
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.fixes import find_fix, fix_detail
 from tui.widgets.hypotheses import find_hypothesis
-from tui.widgets.log_pane import LogPane
+from tui.widgets.live_log import LiveLog
+from tui.widgets.log_view import LogView
 from tui.widgets.step_header import STEPS
 from tui.widgets.step_pane import StepPane
 from tui.widgets.words import lines, part, wrapped
@@ -50,7 +52,7 @@ class WizardActions(ConsoleScreen):
         self.is_over = asyncio.Event()
         self.marked: dict[Step, str | None] = {}
         self.values: dict[str, str] = {}
-        self.big: Literal["log", "memory"] | None = None
+        self.is_memory_big = False
 
     @abstractmethod
     def draw(self) -> None: ...
@@ -177,7 +179,7 @@ class WizardActions(ConsoleScreen):
     def show_top(self) -> None:
         """A step begins at its first line, and the keys that scroll work on it; who reads the log goes on reading."""
         self.query_one(StepPane).scroll_home(animate=False)
-        if not isinstance(self.focused, LogPane):
+        if not isinstance(self.focused, LogView):
             self._focus_step()
 
     def _look(self, by: int) -> None:
@@ -196,33 +198,33 @@ class WizardActions(ConsoleScreen):
     do_next_step = do_right
 
     def do_pause_log(self) -> None:
-        self.query_one(LogPane).follow(False)
+        self.query_one(LiveLog).follow(False)
 
     def do_follow_log(self) -> None:
-        self.query_one(LogPane).follow(True)
+        self.query_one(LiveLog).follow(True)
 
     def do_log_big(self) -> None:
-        self._set_big(None if self.big == "log" else "log")
+        log = self.query_one(LiveLog).opened
+        if log is None:
+            self.tell("Nothing has been printed yet", style="$warning")
+        else:
+            self.app.push_screen(LogViewerScreen(log, is_inner=True))
 
     def do_memory_big(self) -> None:
-        self._set_big(None if self.big == "memory" else "memory")
+        self._set_memory_big(not self.is_memory_big)
 
-    def _set_big(self, big: Literal["log", "memory"] | None) -> None:
-        self.big = big
-        self.set_class(big == "log", "-log-big")
-        self.set_class(big == "memory", "-memory-big")
-        self.query_one("#folded").set_class(big != "memory", "folded")
-        if big == "log":
-            self.query_one(LogPane).focus()
-        else:
-            self._focus_step()
+    def _set_memory_big(self, is_big: bool) -> None:
+        self.is_memory_big = is_big
+        self.set_class(is_big, "-memory-big")
+        self.query_one("#folded").set_class(not is_big, "folded")
+        self._focus_step()
         self.call_after_refresh(self.draw)
 
     # The way out
 
     def do_back(self) -> None:
-        if self.big:
-            self._set_big(None)
+        if self.is_memory_big:
+            self._set_memory_big(False)
         elif self.shown is not Step.SYMPTOM:
             self._look(-1)
         else:
@@ -247,6 +249,8 @@ class WizardActions(ConsoleScreen):
 
         async def end() -> None:
             self.console.begin_closing()
+            if isinstance(self.app.screen, LogViewerScreen):
+                self.app.pop_screen()  # how the case ends is said here
             self.driver.is_leaving = True
             self.draw()
             self.driver.go_on_leaving(self.session)

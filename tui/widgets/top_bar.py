@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
-from tui.widgets.log_lines import clock_of
 from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ class TopBar(Words):
         self.draw()
 
     def draw(self) -> None:
-        self.show(draw_top(*self._about, clock_of(self._clock()), self.size.width))
+        self.show(draw_top(*self._about, time.strftime("%H:%M:%S", time.localtime(self._clock())), self.size.width))
