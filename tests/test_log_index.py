@@ -13,7 +13,8 @@ from vllm_log_samples import LOAD, SHAPES
 from engine_probe.errors import InputError
 from engine_probe.logs.index import LogIndex, open_log
 from engine_probe.logs.index_blocks import BLOCK_BYTES, LONGEST_SHOWN_BYTES
-from engine_probe.logs.index_classes import LAYER_SHIFT, LAYERS, LEVELS, STAGE_NAMES, default_classify, text_of
+from engine_probe.logs.index_classes import LAYER_SHIFT, LAYERS, LEVELS, STAGE_NAMES, text_of
+from engine_probe.logs.index_classify import default_classify
 from engine_probe.logs.index_scan import Scanner
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_selection import Selection, and_masks
@@ -195,7 +196,17 @@ def test_more_processes_than_a_byte_can_number_are_not_mixed_up(tmp_path: Path) 
     path.write_bytes(b"".join(b"(Worker_TP%d pid=%d) INFO 03-02 10:11:12 [a.py:1] x\n" % (n, n) for n in range(300)))
     lines = all_lines(indexed(open_log(path)))
     assert [line.process for line in lines[:254]] == [f"Worker_TP{n}" for n in range(254)]
-    assert {line.process for line in lines[254:]} == {None}
+    assert {line.process for line in lines[254:]} == {"other processes"}
+
+
+def test_a_log_of_many_restarts_tells_every_process_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "restarts.log"
+    names = ("APIServer", "EngineCore_DP0", "Worker_TP0", "Worker_TP1")
+    lines = [b"(%s pid=%d) INFO 03-02 10:11:12 [a.py:1] x\n" % (name.encode(), n) for n in range(500) for name in names]
+    path.write_bytes(b"".join(lines))
+    log = indexed(open_log(path))
+    assert [line.process for line in all_lines(log)] == list(names) * 500
+    assert len(log.filter(Wanted(rank=1))) == 500
 
 
 def test_a_file_that_shrinks_while_it_is_read_gives_empty_lines(path: Path) -> None:

@@ -11,37 +11,34 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 import stat
 import time
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from engine_probe.logs.index_blocks import BLOCK_BYTES, Blocks, read_at
-from engine_probe.logs.index_classes import (
-    CONTINUES,
-    STAGE_NAMES,
-    without_colours,
-)
+from engine_probe.logs.index_errors import Errors
+from engine_probe.logs.index_filter import Filtering
 from engine_probe.logs.index_parts import Parts
-from engine_probe.logs.index_scan import Columns, Process, Resolver, Scanner
+from engine_probe.logs.index_resolve import Resolver
+from engine_probe.logs.index_scan import Columns, Scanner
 from engine_probe.logs.index_search import BATCH_SECONDS, Search
-from engine_probe.logs.index_selection import Selection, and_masks
 from engine_probe.logs.index_stream import LogLine, line_of
+from engine_probe.logs.index_stretches import Models, Stages
 from engine_probe.logs.index_text import readable
-from engine_probe.logs.index_time import BlockTimes, Span, TimeFilter
-from engine_probe.logs.index_wanted import Wanted, is_model
+from engine_probe.logs.index_time import BlockTimes
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable
     from pathlib import Path
 
     from engine_probe.logs.index_classes import Classify
-    from engine_probe.logs.index_helper import ScannedBlock
-
-_ERRORS = frozenset({"ERROR", "CRITICAL"})
-_CONFIG = STAGE_NAMES.index("config")
-_RECORD_PREFIX = re.compile(rb"[^\]\n]{0,160}\]")
+    from engine_probe.logs.index_parts import ScannedBlock
+    from engine_probe.logs.index_processes import Process
+    from engine_probe.logs.index_selection import Selection
+    from engine_probe.logs.index_time import TimeFilter
+    from engine_probe.logs.index_wanted import Wanted
 
 
 def open_log(path: Path, classify: Classify | None = None) -> LogIndex:
@@ -71,7 +68,7 @@ class LogIndex:
         self._columns = (bytearray(), bytearray(), bytearray())
         self._blocks = Blocks()
         self._times = BlockTimes()
-        self._models: list[tuple[int, str]] = []
+        self._stages, self._models = Stages(), Models()
         self._start_over(may_be_helped=classify is None)
 
     def _start_over(self, *, may_be_helped: bool = False) -> None:
@@ -92,19 +89,21 @@ class LogIndex:
     def _advance(self, until: float) -> bool:
         while True:
             self._drop_unfinished()
-            block = self._parts.next(until)
+            block = self._parts.next()
             if block is not None:
                 if not block.is_whole:
                     self._before_last = copy.copy(self._resolver)
                 self._add(block)
             is_done = (block is None or not block.is_whole) and not self._parts.goes_on
-            if is_done or time.monotonic() >= until:
+            if block is None or is_done or time.monotonic() >= until:
                 return is_done
 
     def _add(self, block: ScannedBlock) -> None:
         found, models = block.scanned
-        self._models += ((self.line_count + line, name) for line, name in models)
-        for column, part in zip(self._columns, self._resolver.resolve(found), strict=True):
+        columns = self._resolver.resolve(found)
+        self._models.add(self.line_count, models)
+        self._stages.add(self.line_count, bytes(columns.stages))
+        for column, part in zip(self._columns, columns, strict=True):
             column.extend(part)
         self._blocks.add(self.file, block.start, block.end, len(found.codes))
         self._times.add(block.times)
@@ -116,8 +115,8 @@ class LogIndex:
             self._times.drop_last()
             for column in self._columns:
                 del column[-1:]
-            while self._models and self._models[-1][0] >= self.line_count:
-                self._models.pop()
+            self._models.drop_from(self.line_count)
+            self._stages.drop_from(self.line_count)
 
     @property
     def line_count(self) -> int:
@@ -176,7 +175,7 @@ class LogIndex:
             column.clear()
         self._blocks.clear()
         self._times = BlockTimes()
-        self._models.clear()
+        self._stages, self._models = Stages(), Models()
         self._start_over()
 
     def close(self) -> None:
@@ -216,84 +215,46 @@ class LogIndex:
     # Choosing
 
     def filter(self, wanted: Wanted) -> Selection:
-        """The lines that are wanted, among those indexed so far."""
-        found = wanted.mask(Columns(*self._columns), self.processes)
-        if wanted.model is not None:
-            found = and_masks(found, self._of_model(wanted.model))
-        return Selection(and_masks(found, self._in_span(wanted.span)) if wanted.span else found)
+        """The lines that are wanted, among those indexed so far, in one go; see `filtering`."""
+        filtering = self.filtering(wanted)
+        while not filtering.advance():
+            pass
+        return filtering.selection()
 
-    def _in_span(self, span: Span) -> bytes:
-        times = TimeFilter(span)
-        parts = []
-        for number in range(len(self._blocks)):
-            count = len(self._blocks.lines_of(number))
-            verdict = self._times.verdict(number, span)
-            if verdict is None:
-                mask = times.mask(b"\n" + self._blocks.content(number))[:count]
-            else:
-                mask, times.last = bytes((verdict,)) * count, verdict
-            parts.append(mask.ljust(count, bytes((times.last,))))
-        return b"".join(parts)
+    def filtering(self, wanted: Wanted, *, counts_only: bool = False) -> Filtering:
+        """A filter that goes on with each `advance`, also in lines that come later."""
+        return Filtering(self, wanted, counts_only=counts_only)
+
+    def mask_of_block(self, number: int, times: TimeFilter) -> bytes:
+        """1 for each line of a block that is in the span of `times`, which has seen the blocks before."""
+        count = len(self._blocks.lines_of(number))
+        verdict = self._times.verdict(number, times.span)
+        if verdict is None:
+            mask = times.mask(b"\n" + self._blocks.content(number))[:count]
+        else:
+            mask, times.last = bytes((verdict,)) * count, verdict
+        return mask.ljust(count, bytes((times.last,)))
 
     def search(self, pattern: re.Pattern[bytes]) -> Search:
         """A search that goes on with each `advance`, also in lines that come later."""
         return Search(self._blocks, pattern)
 
-    def _errors(self, among: Selection | None) -> Selection:
-        errors = self.filter(Wanted(levels=_ERRORS))
-        return errors if among is None else errors & among
-
     def next_error(self, line: int, among: Selection | None = None) -> int | None:
         """The first line behind `line` that begins an error record; of those in `among` where it is given."""
-        errors = self._errors(among)
-        found = errors.next_from(line + 1)
-        while found is not None and self._goes_on(found, errors):
-            found = errors.next_from(found + 1)
-        return found
+        return Errors(self, among).next_from(line + 1)
 
     def last_error(self, line: int, among: Selection | None = None) -> int | None:
         """The last line before `line` that begins an error record; of those in `among` where it is given."""
-        errors = self._errors(among)
-        found = errors.last_before(line)
-        while found is not None and self._goes_on(found, errors):
-            found = errors.last_before(found)
-        return found
-
-    def _goes_on(self, line: int, same: Selection) -> bool:
-        """Whether `line` is a later line of the record above it: every line of a record repeats its prefix."""
-        return line > 0 and bool(same.mask[line - 1]) and self.repeats(line)
+        return Errors(self, among).last_before(line)
 
     def repeats(self, line: int) -> bool:
         """Whether `line` is bare, or has the whole prefix of the line above it; not for the first."""
-        if self._columns[0][line] & CONTINUES:
-            return True
-        here, above = (_RECORD_PREFIX.match(without_colours(self.bytes_of(number))) for number in (line, line - 1))
-        return here is not None and above is not None and here[0] == above[0]
+        return Errors(self, None).repeats(line)
 
     def stage_changes(self) -> list[tuple[int, str]]:
         """(first line, stage) of each stretch of lines in one stage, in order."""
-        runs = re.finditer(rb"(.)\1*", self._columns[2], re.DOTALL)
-        return [(run.start(), STAGE_NAMES[run[1][0]]) for run in runs if run[1] != b"\0"]
+        return self._stages.changes()
 
     def models(self) -> list[tuple[int, str]]:
         """(first line, model) of each stretch of one model's lines; a load's first lines count to the one it tells."""
-        found: list[tuple[int, str]] = []
-        for line, name in self._models:
-            if not found:
-                found.append((0, name))
-            elif name != found[-1][1]:
-                found.append((max(self._first_of_config(line), found[-1][0] + 1), name))
-        return found
-
-    def _first_of_config(self, line: int) -> int:
-        before = self._columns[2][: line + 1]
-        last = before.rfind(_CONFIG)
-        return line if last < 0 else len(before[: last + 1].rstrip(bytes((_CONFIG,))))
-
-    def _of_model(self, model: str) -> bytes:
-        stretches = self.models()
-        ends = [*(start for start, _ in stretches[1:]), self.line_count]
-        masks = (
-            bytes((is_model(name, model),)) * (end - start) for (start, name), end in zip(stretches, ends, strict=False)
-        )
-        return b"".join(masks).ljust(self.line_count, b"\0")
+        return self._models.stretches(self._stages)

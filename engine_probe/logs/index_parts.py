@@ -1,26 +1,44 @@
-"""The scanned blocks of one file in order, whether they were scanned here or by helpers."""
+"""The scanned blocks of one file in order, whether their lines were numbered here or by helpers."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from engine_probe.logs.index_blocks import BLOCK_BYTES, Cutter
-from engine_probe.logs.index_helper import scan_block, start_helpers
+from engine_probe.logs.index_blocks import BLOCK_BYTES, Cutter, read_at
+from engine_probe.logs.index_helper import start_helpers
+from engine_probe.logs.index_keys import cleaned
+from engine_probe.logs.index_scan import Numbering
+from engine_probe.logs.index_stamps import ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine_probe.logs.index_blocks import Cut
-    from engine_probe.logs.index_helper import Helper, ScannedBlock
-    from engine_probe.logs.index_scan import Scanner
+    from engine_probe.logs.index_helper import Helper
+    from engine_probe.logs.index_prescan import PreScanned
+    from engine_probe.logs.index_scan import Scanned, Scanner
+    from engine_probe.logs.index_stamps import Ends
 
-_LONG_SECONDS = 0.008
+_LONG_SECONDS = 0.004
 _LEAST_BLOCK_BYTES = 1 << 14
 
 
+@dataclass(frozen=True)
+class ScannedBlock:
+    """What is known of a block before it is joined to those before it."""
+
+    start: int
+    end: int
+    scanned: Scanned
+    times: Ends | None
+    is_whole: bool = True
+    """False: its one line may go on."""
+
+
 class Parts:
-    """Scans the first part of a file and then joins what its helpers found; without any, all is the first part."""
+    """Scans a file from its start, and takes over what helpers have done where it meets them."""
 
     def __init__(self, file: int, scanner: Scanner, *, may_be_helped: bool) -> None:
         self.file = file
@@ -29,7 +47,7 @@ class Parts:
         self._cutter.block_bytes = _LEAST_BLOCK_BYTES
         self._may_be_helped = may_be_helped
         self._helpers: list[Helper] = []
-        """Those that still scan, in the order of their parts."""
+        """In the order of their parts; all that is behind the position."""
         self._joining: Iterator[ScannedBlock] | None = None
 
     @property
@@ -42,63 +60,67 @@ class Parts:
         """There is more to come although `next` may just have given nothing, or an unfinished line."""
         return self._joining is not None or bool(self._helpers) or self._cutter.is_inside_a_line
 
-    def next(self, until: float) -> ScannedBlock | None:
-        """The next block; None at the end of the file, or while a helper is waited for, until `until` at most."""
+    def next(self) -> ScannedBlock | None:
+        """The next block; None at the end of the file, and once when helpers were started."""
         if self._may_be_helped:
             self._may_be_helped = False
             self._helpers = start_helpers(self.file)
-            self._stop_at_next_part()
-        if self._joining is None and self._helpers and self._cutter.position == self._helpers[0].start:
-            helper = self._helpers[0]
-            if not helper.is_done(0.0):
-                helper.is_done(until - time.monotonic())
-                return None
-            self._join(helper)
+            if self._helpers:
+                return None  # a step of its own
         return self._next_joined() or self._next_scanned()
 
     def _next_joined(self) -> ScannedBlock | None:
         block = None if self._joining is None else next(self._joining, None)
         if block is None:
-            self._joining = None
-        else:
+            self._joining = self._meet_helper()
+            block = None if self._joining is None else next(self._joining, None)
+        if block is not None:
             self._cutter.position = block.end
         return block
 
+    def _meet_helper(self) -> Iterator[ScannedBlock] | None:
+        """The blocks of the chunk that begins here, where a helper has done it."""
+        while self._helpers and self._helpers[0].stop <= self.position:
+            self._helpers.pop(0).end()
+        self._cutter.stop = self._helpers[0].done_from(self.position) if self._helpers else None
+        if not self._helpers or self._cutter.stop != self.position:
+            return None
+        return self._joined(self._helpers[0].chunk(self.position))
+
+    def _joined(self, blocks: list[PreScanned]) -> Iterator[ScannedBlock]:
+        numbering = Numbering([])
+        for block in blocks:
+            if block.begins_anew:
+                numbering = Numbering([])
+            numbering.keys += block.new
+            scanned = self._scanner.say(
+                numbering, block.numbers, partial(self._content, block), has_objects=block.has_objects
+            )
+            yield ScannedBlock(block.start, block.end, scanned, block.times)
+
+    def _content(self, block: PreScanned) -> bytes:
+        return cleaned(b"\n" + read_at(self.file, block.start, block.end - block.start).removesuffix(b"\n"))
+
     def _next_scanned(self) -> ScannedBlock | None:
+        """Blocks that take long, because no two of their lines are alike, are made smaller: a key is waiting."""
         start = self._cutter.position
         cut = self._cutter.next()
-        if self._helpers and start < self._helpers[0].start and (cut is None or not cut.is_whole):
-            self.end()  # the file has become so short that their parts are gone
-        return None if cut is None else self._scanned(start, cut)
-
-    def _scanned(self, start: int, cut: Cut) -> ScannedBlock:
-        """Blocks that take long, because no two of their lines are alike, are made smaller: a key is waiting."""
+        if (cut is None or not cut.is_whole) and not self._cutter.is_inside_a_line:
+            self.end()  # the file has become so short that the helpers' parts are gone
+        if cut is None:
+            return None
         began = time.thread_time()
-        block = scan_block(self._scanner, start, cut)
+        block = ScannedBlock(start, cut.end, self._scanner.scan(cut.content), ends_of(cut.content), cut.is_whole)
         seconds = time.thread_time() - began
         if seconds > _LONG_SECONDS:
             self._cutter.block_bytes = max(_LEAST_BLOCK_BYTES, self._cutter.block_bytes // 4)
-        elif seconds < _LONG_SECONDS / 8:
+        elif seconds < _LONG_SECONDS / 4:
             self._cutter.block_bytes = min(BLOCK_BYTES, self._cutter.block_bytes * 2)
         return block
 
-    def _join(self, helper: Helper) -> None:
-        """Take over what a helper found; where that is nothing, or for another release, its part is scanned here."""
-        answer = helper.answer() if helper.version == self._scanner.version else None
-        helper.end()
-        del self._helpers[0]
-        self._stop_at_next_part()
-        if answer is not None:
-            self._scanner.version = answer.version
-            numbers = bytes(self._scanner.processes.number(name or None, pid) for name, pid in answer.processes)
-            self._joining = answer.blocks(numbers.ljust(256, b"\0"))
-
-    def _stop_at_next_part(self) -> None:
-        self._cutter.stop = self._helpers[0].start if self._helpers else None
-
     def end(self) -> None:
-        """End the helpers; what they would have scanned is scanned here."""
+        """End the helpers; what they have not done, or it was not taken over yet, is scanned here."""
         for helper in self._helpers:
             helper.end()
         self._helpers, self._joining, self._may_be_helped = [], None, False
-        self._stop_at_next_part()
+        self._cutter.stop = None

@@ -6,7 +6,7 @@ import re
 import time
 from typing import TYPE_CHECKING
 
-from engine_probe.logs.index_classes import without_colours
+from engine_probe.logs.index_keys import without_colours
 from engine_probe.logs.index_selection import Selection
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ class Selection:
 
     def __init__(self, mask: bytes | bytearray) -> None:
         self.mask = bytes(mask)
-        counts = (self.mask.count(1, start, start + _STRIDE) for start in range(0, len(mask), _STRIDE))
+        counts = (count_of(self.mask[start : start + _STRIDE]) for start in range(0, len(mask), _STRIDE))
         self._before = array("Q", accumulate(counts, initial=0))
 
     def __len__(self) -> int:
@@ -58,6 +58,11 @@ class Selection:
     def __and__(self, other: Selection) -> Selection:
         """What both select; lines that one of them does not know yet are not selected."""
         return Selection(and_masks(self.mask, other.mask))
+
+
+def count_of(mask: bytes | bytearray) -> int:
+    """How many lines a mask selects; as quick for many as for few."""
+    return int.from_bytes(mask, "little").bit_count()
 
 
 def and_masks(one: bytes | bytearray, two: bytes | bytearray) -> bytes:

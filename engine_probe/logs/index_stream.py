@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs.index_blocks import LONGEST_SHOWN_BYTES
 from engine_probe.logs.index_classes import CONTINUES, LAYER_SHIFT, LAYERS, LEVEL_BITS, LEVELS, STAGE_NAMES
-from engine_probe.logs.index_scan import Columns, Resolver, Scanner
+from engine_probe.logs.index_resolve import Resolver
+from engine_probe.logs.index_scan import Scanner
 from engine_probe.logs.index_search import Matcher
 from engine_probe.logs.index_selection import and_masks
 from engine_probe.logs.index_text import readable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import re
 
     from engine_probe.logs.index_classes import Classify
+    from engine_probe.logs.index_scan import Columns
 
 
 class LogLine(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine_probe.logs.index_blocks import LONGEST_SHOWN_BYTES
-from engine_probe.logs.index_classes import last_drawn, without_colours
+from engine_probe.logs.index_keys import last_drawn, without_colours
 from engine_probe.redact import mask
 
 

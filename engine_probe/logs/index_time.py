@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 
-# 03-02 10:11:12, also inside 2026-03-02T10:11:12 and `"asctime": "2026-03-02 10:11:12,345"`.
-_STAMP = re.compile(rb"(\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
-_LAST_STAMP = re.compile(rb".*" + _STAMP.pattern, re.DOTALL)
+if TYPE_CHECKING:
+    from engine_probe.logs.index_stamps import Ends
+
 _STAMP_OF_LINE = re.compile(rb"\n(?:[^\n]{0,160}?(\d\d-\d\d)[ T](\d\d:\d\d:\d\d))?")
 _DATE_AND_CLOCK = re.compile(r"(?:\d{4}-)?(\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?", re.ASCII)
 _CLOCK = re.compile(r"(\d\d:\d\d)(:\d\d)?", re.ASCII)
 _AGO = re.compile(r"(\d+)(s|m|h|d)", re.ASCII)
-_STEP_BYTES = 8192
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -66,7 +66,7 @@ class TimeFilter:
     """Says of each line whether it is in a span; a line without a time goes with the one before it."""
 
     def __init__(self, span: Span) -> None:
-        self._span = span
+        self.span = span
         self._known: dict[tuple[bytes, bytes], bool] = {}
         self.last = span.since is None
         """Of the last line; before the first time of a log, what has no beginning holds."""
@@ -78,22 +78,10 @@ class TimeFilter:
             if stamp[0]:
                 held = self._known.get(stamp)
                 if held is None:
-                    held = self._known[stamp] = self._span.holds(*stamp)
+                    held = self._known[stamp] = self.span.holds(*stamp)
                 self.last = held
             mask.append(self.last)
         return bytes(mask)
-
-
-Ends = tuple[bytes, bytes, bytes, bytes]
-"""Day and clock of the earliest time of a block that was looked at, and of the latest."""
-
-
-def ends_of(content: bytes) -> Ends | None:
-    """Looks at a few places only; None where a block holds no time."""
-    looks = [_STAMP.search(content, place, place + _STEP_BYTES) for place in range(0, len(content), _STEP_BYTES)]
-    looks.append(_LAST_STAMP.match(content, max(0, len(content) - _STEP_BYTES)))
-    stamps = [(found[1], found[2]) for found in looks if found is not None]
-    return (*min(stamps), *max(stamps)) if stamps else None
 
 
 class BlockTimes:

@@ -11,7 +11,10 @@ from engine_probe.logs.index_selection import and_masks
 from engine_probe.logs.index_time import Span
 
 if TYPE_CHECKING:
-    from engine_probe.logs.index_scan import Columns, Process
+    from engine_probe.logs.index_processes import Process
+    from engine_probe.logs.index_scan import Columns
+
+    Tables = tuple[bytes | None, bytes | None, bytes | None]
 
 _EVERYTHING = Span()
 _RANKS = (
@@ -41,14 +44,9 @@ class Wanted:
 
     def mask(self, columns: Columns, processes: list[Process]) -> bytes:
         """1 for each line that is wanted by its columns; model and span are not looked at."""
-        found: bytes | None = None
-        for column, table in zip(columns, self._tables(processes), strict=True):
-            if table is not None:
-                part = column.translate(table)
-                found = bytes(part) if found is None else and_masks(found, part)
-        return b"\1" * len(columns.codes) if found is None else found
+        return mask_by(self.tables(processes), columns)
 
-    def _tables(self, processes: list[Process]) -> tuple[bytes | None, bytes | None, bytes | None]:
+    def tables(self, processes: list[Process]) -> Tables:
         """For each column, 1 where a value is wanted, by value; None where all are."""
         codes = owners = stages = None
         if self.levels is not None or self.layers is not None:
@@ -71,6 +69,19 @@ class Wanted:
         if self.processes is not None and not any(name.startswith(wanted) for wanted in self.processes):
             return False
         return self.rank is None or rank_of(name) == self.rank
+
+
+def mask_by(tables: Tables, columns: Columns) -> bytes:
+    """1 for each line that all tables want."""
+    found: bytes | None = None
+    for column, table in zip(columns, tables, strict=True):
+        if table is None:
+            continue
+        if found is not None and 1 not in found:
+            return found
+        part = bytes(column.translate(table))
+        found = part if found is None else and_masks(found, part)
+    return b"\1" * len(columns.codes) if found is None else found
 
 
 def rank_of(process: str) -> int | None:
