@@ -14,6 +14,7 @@ from engine_probe.redact import MASKED, mask, names_a_secret
 from playbooks.report import markdown
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import date
     from pathlib import Path
 
@@ -52,6 +53,12 @@ class CaseFolder:
     def write_report(self, session: Session) -> Path:
         """Write report.md and return its path."""
         return self._write("report.md", mask(markdown(session)))
+
+    def keep_diagnosis(self, diagnosis: Mapping[str, Any], text: str) -> Path:
+        """Write diagnosis.json and `text` as report.md; return the folder."""
+        self._write("diagnosis.json", json.dumps(_masked(diagnosis), ensure_ascii=False, indent=1) + "\n")
+        self._write("report.md", mask(text))
+        return self.path
 
     def _append(self, name: str, line: str) -> None:
         with (self.path / name).open("a", encoding="utf-8", errors="replace") as stream:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.logs.attempts import attempts
+from engine_probe.redact import mask
 from playbooks.candidates import Candidate, Heard, candidates_of
 from playbooks.conditions import parse
 from playbooks.evidence import Evidence as GivenEvidence
@@ -74,6 +75,8 @@ class Diagnosis:
     causes: tuple[FoundCause, ...]
     missing: tuple[Missing, ...]
     attempts: tuple[Attempt, ...]
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    """Known ones of the last load that ended so."""
 
     @property
     def is_unexplained(self) -> bool:
@@ -88,14 +91,17 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
     outcome = _outcome_of(last)
     causes: list[FoundCause] = []
     wanted: list[tuple[str, str]] = []
+    facts: Mapping[str, Fact] = {}
     for attempt in last:
         found = _of_attempt(attempt, library, covers, given)
+        facts = found.facts if attempt.outcome == outcome else facts
         causes += [one for one in found.causes if attempt.outcome == outcome]
         wanted += found.wanted
     causes = _without_twins(sorted(causes, key=lambda one: -one.cause.confidence))
     missing = (*_above_the_cut(last, causes), *missing_of(wanted))
     version = next((one.version for one in reversed(tries) if one.version), None)
-    return Diagnosis(outcome, version, _symptom_of(last, outcome, causes), tuple(causes), missing, tuple(tries))
+    symptom = _symptom_of(last, outcome, causes)
+    return Diagnosis(outcome, version, symptom, tuple(causes), missing, tuple(tries), facts)
 
 
 def _last_of_each_model(tries: Sequence[Attempt]) -> list[Attempt]:
@@ -116,6 +122,7 @@ class _Found:
     causes: tuple[FoundCause, ...]
     wanted: tuple[tuple[str, str], ...]
     """(unknown fact, cause that wants it)."""
+    facts: Mapping[str, Fact]
 
 
 def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, given: Given) -> _Found:
@@ -139,7 +146,8 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
     ]
     if attempt.outcome == "failed" and not any(one.best.saying.place in _EXPLAINS for one in candidates):
         causes.insert(0, _unexplained(attempt, given, lookup_with({}), causes))
-    return _Found(tuple(causes), tuple(_wanted(candidates, causes)))
+    known = {name: fact for name, fact in facts.items() if isinstance(fact, Known)}
+    return _Found(tuple(causes), tuple(_wanted(candidates, causes)), known)
 
 
 def _wanted(candidates: Sequence[Candidate], causes: Sequence[FoundCause]) -> Iterator[tuple[str, str]]:
@@ -204,7 +212,7 @@ def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequenc
     cause = Cause(
         id=UNEXPLAINED,
         title="No playbook explains this failure",
-        summary=text.partition("\n")[0][:300],
+        summary=mask(text.partition("\n")[0][:300]),
         family="",
         kind="",
         layer=None if record is None else record.layer,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.facts import Known
+from engine_probe.redact import mask
+from playbooks.facts import info_of
 from playbooks.offers import offers_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,20 @@ def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "causes": [_cause(one) for one in diagnosis.causes],
         "missing": [{"evidence": one.evidence, "decides": list(one.decides)} for one in diagnosis.missing],
         "attempts": [_attempt(one) for one in diagnosis.attempts],
+        "facts": [_fact(name, fact) for name, fact in diagnosis.facts.items() if isinstance(fact, Known)],
+    }
+
+
+def _fact(name: str, fact: Known) -> dict[str, Any]:
+    info = info_of(name)
+    value = mask(fact.value) if isinstance(fact.value, str) else fact.value
+    return {
+        "name": name,
+        "label": info.label,
+        "value": value,
+        "unit": info.unit,
+        "source": fact.source,
+        "origin": fact.origin,
     }
 
 

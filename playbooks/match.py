@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.logs.layers import layer_of_frames
+from engine_probe.redact import mask
 from playbooks.literals import plain
 from playbooks.session import Evidence
 
@@ -76,8 +77,8 @@ def evidence_of(group: Sequence[Sighting]) -> tuple[Evidence, ...]:
 
 
 def make_evidence(file: str, line: int | None, text: str) -> Evidence:
-    """Evidence with a text of bounded length."""
-    return Evidence(file, line, text if len(text) <= _LONGEST_EVIDENCE else text[:_LONGEST_EVIDENCE] + " …")
+    """Evidence with a text of bounded length, secrets masked."""
+    return Evidence(file, line, mask(text if len(text) <= _LONGEST_EVIDENCE else text[:_LONGEST_EVIDENCE] + " …"))
 
 
 def exception_line(exception: Mapping[str, Any]) -> str:

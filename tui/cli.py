@@ -39,9 +39,12 @@ COMMANDS = {
     "probe": Entry("tui.commands.probe:probe", "Really load a deployment, stage by stage, and say what happens."),
     "replay": Entry("tui.commands.replay:replay", "Diagnose, fix and verify unattended, by one playbook."),
     "lab": Entry("tui.commands.lab:lab", "Break a tiny real model on purpose, then diagnose, fix and verify it."),
-    "logs": Entry("tui.commands.logs:logs", "Print the wanted lines of a vLLM log, with layer and stage."),
-    "diagnose": Entry("tui.commands.diagnose:diagnose", "Say why a load failed, from its log: root cause, proof, fixes."),
+    "logs": Entry("tui.commands.logs:logs", "Look at vLLM logs, merged by time, or print the wanted lines of them."),
+    "diagnose": Entry(
+        "tui.commands.diagnose:diagnose", "Say why a load failed, from its log: root cause, proof, fixes."
+    ),
     "playbooks": Entry("tui.commands.playbooks:playbooks", "List, show and check the playbooks."),
+    "cases": Entry("tui.commands.cases:cases", "What was diagnosed or mended before: list, show, report."),
     "engine": Entry("tui.commands.engine:engine", "Find, check and install the engine: the Python that has vLLM."),
 }
 
@@ -78,19 +81,21 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
 @click.option("--cold", is_flag=True, help="Without a command: start every load from nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Without a command and a terminal: print JSON.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Without a command: draw with ASCII only.")
 @click.pass_context
-def cli(ctx: click.Context, cold: bool, as_json: bool) -> int:
+def cli(ctx: click.Context, cold: bool, as_json: bool, ascii_only: bool) -> int:
     """Find, fix and prove why vLLM does not load a model.
 
     Without a command it opens the console; without a terminal it runs one lab case end to end and prints it.
     """
     options = [*(["--cold"] if cold else []), *(["--json"] if as_json else [])]
     if ctx.invoked_subcommand is not None:
+        options += ["--ascii"] if ascii_only else []
         if options:
             raise click.UsageError(f"{options[0]} goes after the command: {ctx.invoked_subcommand} {options[0]}", ctx)
         return 0
     if has_terminal() and not as_json:
-        return _open_console(cold)
+        return _open_console(cold, ascii_only)
     return _run(["lab", FIRST_CASE, "--yes", *options])
 
 
@@ -98,9 +103,9 @@ def has_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _open_console(cold: bool) -> int:
+def _open_console(cold: bool, ascii_only: bool) -> int:
     run_console = importlib.import_module("tui.app").run_console
-    code = run_console(cold=cold)
+    code = run_console(cold=cold, ascii_only=ascii_only or None)
     return code if isinstance(code, int) else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,14 +26,18 @@ FINE, FOUND, UNEXPLAINED = 0, 1, 3
 @click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
 @click.option("--model-dir", "model_dir", metavar="DIR", help="The model's folder, to look at its files.")
 @click.option("--host-state", metavar="FILE", help="GPUs and host then: saved from vllm-console monitor --once --json.")
+@click.option("--report", "report_file", metavar="FILE", help="Also write a report: a new .md, .html or .json file.")
+@click.option("--keep", is_flag=True, help="Keep it as a case: vllm-console cases shows it again, without the log.")
 @click.option("--json", "as_json", is_flag=True, help="One object.")
 @click.argument("words", nargs=-1, metavar="[LOG]…")
-def diagnose(
+def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     command: str | None,
     deployment_file: str | None,
     model: str | None,
     model_dir: str | None,
     host_state: str | None,
+    report_file: str | None,
+    keep: bool,
     as_json: bool,
     words: tuple[str, ...],
 ) -> int:
@@ -56,9 +60,30 @@ def diagnose(
         from tui.commands.diagnose_text import print_diagnosis
 
         print_diagnosis(output, diagnosis)
+    if report_file is not None or keep:
+        _write(as_object(diagnosis), report_file, output, keep=keep)
     if diagnosis.is_unexplained:
         return UNEXPLAINED
     return FOUND if diagnosis.outcome != "healthy" or diagnosis.causes else FINE
+
+
+def _write(diagnosis: dict[str, Any], report_file: str | None, output: Output, *, keep: bool) -> None:
+    from playbooks.kept_cases import form_of, report_of
+    from tui.commands.cases import write_new
+
+    if report_file is not None:
+        path = Path(report_file)
+        write_new(path, report_of(diagnosis, form_of(path)))
+        output.note(f"report: {path}")
+    if keep:
+        from datetime import datetime
+
+        from engine_probe.locations import find_locations, writable
+        from playbooks.case import new_case
+
+        case = new_case(writable(find_locations().state), datetime.now().astimezone().date())
+        case.keep_diagnosis(diagnosis, report_of(diagnosis, "md"))
+        output.note(f"kept as case {case.name}: vllm-console cases show {case.name}")
 
 
 def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:

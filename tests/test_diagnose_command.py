@@ -1,0 +1,170 @@
+"""`vllm-console diagnose` and `cases`: exit codes, JSON, text, evidence beside the log, reports, kept cases."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from playbooks.diagnosis_page import page
+from playbooks.diagnosis_report import markdown
+from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
+from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
+from tui.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+KV = "kv-cache-too-small-for-max-model-len"
+TOO_SMALL = (
+    "ValueError: To serve at least one request with the models's max seq len (4096), (0.25 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (0.09 GiB). Based on the available memory, the estimated "
+    "maximum model length is 1408. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+    "initializing the engine."
+)
+FAILED = BANNER + ENGINE + traceback(TOO_SMALL, "vllm/v1/core/kv_cache_utils.py", "_check_enough") + COVER
+SERVED = BANNER + ENGINE + "(APIServer pid=1) INFO:     Application startup complete.\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "vllm.log"
+    path.write_text(FAILED, encoding="utf-8")
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["diagnose", *argv])
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
+    _, out, _ = run(capsys, *argv, "--json")
+    found = json.loads(out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_root_cause_is_named_with_proof_and_fix(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, str(log), "--launch", "vllm serve acme/small")
+    assert code == 1
+    assert "acme/small does not start, at memory_planning" in out
+    assert KV in out
+    assert f"{log}:7" in out
+    assert "args.max-model-len = 1408" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "outcome", "cause"),
+    [
+        (FAILED, 1, "failed", KV),
+        (SERVED, 0, "healthy", None),
+        (BANNER + ENGINE + traceback("ValueError: never heard of") + COVER, 3, "failed", "unexplained"),
+        (BANNER + ENGINE, 3, "incomplete", None),
+        ("", 3, "incomplete", None),
+    ],
+)
+def test_exit_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, code: int, outcome: str, cause: str | None
+) -> None:
+    path = tmp_path / "vllm.log"
+    path.write_text(text, encoding="utf-8")
+    got, out, _ = run(capsys, str(path), "--json")
+    found = json.loads(out)
+    assert (got, found["outcome"]) == (code, outcome)
+    assert [one["id"] for one in found["causes"][:1]] == ([cause] if cause else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["nowhere.log"], "cannot read nowhere.log"),
+        (["a.log", "b.log"], "one log at a time"),
+        (["--launch", "vllm serve m", "--deployment", "d.yaml"], "give one of them"),
+        (["--model", "m"], "give --deployment too"),
+        (["--model-dir", "/nowhere"], "there is no such folder"),
+        (["--host-state", "/nowhere.json"], "cannot read /nowhere.json"),
+    ],
+)
+def test_bad_input_is_one_clear_error(capsys: pytest.CaptureFixture[str], options: list[str], words: str) -> None:
+    code, out, err = run(capsys, *options)
+    assert (code, out) == (2, "")
+    assert words in err
+
+
+def test_the_models_files_and_the_host_are_evidence(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = write_tiny_llama(log.parent / "m", TinyLlama(num_hidden_layers=1))
+    state = log.parent / "host.json"
+    gpu = {"index": 0, "total_gib": 79.25, "used_gib": 70.0, "processes": [{"pid": 7, "name": "x", "used_gib": 70.0}]}
+    state.write_text(json.dumps({"schema": 1, "gpus": [gpu]}), encoding="utf-8")
+    options = ("--launch", "vllm serve acme/small", "--model-dir", str(model), "--host-state", str(state))
+    facts = {one["name"]: one for one in answer(capsys, str(log), *options)["facts"]}
+    assert facts["model.num_hidden_layers"]["value"] == 1
+    assert facts["files.trouble"]["value"] == "none found"
+    assert (facts["gpu.free_before_launch_gib"]["value"], facts["gpu.largest_other_pid"]["value"]) == (9.25, 7)
+    assert facts["gpu.largest_other_pid"]["origin"] == f"{state}, GPU 0"
+
+
+def test_of_a_deployment_the_model_that_the_log_tells_is_taken(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment = log.parent / "d.yaml"
+    deployment.write_text(
+        "models:\n  - {name: first, model: acme/large, gpus: [0]}\n  - {name: second, model: acme/small, gpus: [0]}\n",
+        encoding="utf-8",
+    )
+    found = answer(capsys, str(log), "--deployment", str(deployment))
+    facts = {one["name"]: one["value"] for one in found["facts"]}
+    assert (facts["neighbours.count"], facts["neighbours.names"]) == (1, "first")
+    assert facts["neighbours.utilization_sum"] == 1.8
+    assert found["causes"][0]["fixes"][0]["launch"] == "second"
+
+
+@pytest.mark.parametrize("suffix", [".md", ".html", ".json"])
+def test_a_report_is_written_once_and_holds_no_secret(
+    log: Path, capsys: pytest.CaptureFixture[str], suffix: str
+) -> None:
+    secret = "hf_" + "a1B2" * 9
+    log.write_text(FAILED.replace("Try increasing", f"token {secret} <b>bold</b>"), encoding="utf-8")
+    target = log.parent / f"report{suffix}"
+    assert run(capsys, str(log), "--report", str(target))[0] == 1
+    text = target.read_text(encoding="utf-8")
+    assert KV in text
+    assert secret not in text
+    assert ("<b>bold</b>" in text) == (suffix != ".html")
+    code, _, err = run(capsys, str(log), "--report", str(target))
+    assert code == 2
+    assert "is there already" in err
+
+
+def test_a_kept_case_is_shown_again_without_its_log(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(log.parent / "state"))
+    _, _, err = run(capsys, str(log), "--keep", "--json")
+    name = err.split("kept as case ")[1].split(":")[0]
+    log.unlink()
+    for argv, words in (
+        (["list"], name),
+        (["show", name], "The KV cache cannot hold one request"),
+        (["report", name, "--to", str(log.parent / "again.html")], "again.html"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["cases", *argv])
+        assert not ended.value.code
+        assert words in capsys.readouterr().out
+    assert "<h1>" in (log.parent / "again.html").read_text(encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["cases", "show", name[:-1]])
+    assert ended.value.code == 2
+    assert f'did you mean "{name}"' in capsys.readouterr().err
+
+
+def test_pages_and_markdown_are_made_of_a_healthy_log_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "vllm.log"
+    path.write_text(SERVED, encoding="utf-8")
+    found = answer(capsys, str(path))
+    assert "nothing is wrong in this log" in markdown(found)
+    assert "nothing is wrong in this log" in page(found)
