@@ -15,6 +15,7 @@ from engine_probe.logs.attempts import attempts
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.records import Reader, Record, read_text
 from engine_probe.logs.stages import Wordings, read_wordings
+from engine_probe.logs.tracebacks import JOINED
 
 DATA = Path(__file__).parent / "data"
 CORE = "/opt/venv/lib/python3.12/site-packages/vllm/v1/engine/core.py"
@@ -59,6 +60,12 @@ def test_two_records_of_one_place_and_second() -> None:
     # without carriage returns only a first line that comes again, or a second traceback, tells them apart
     twice = "\n".join([printed("0.11.2", "core.py", 3, "ERROR", FAILURE)] * 2).replace("\r", "")
     assert [one.message for one in read(twice)] == ["EngineCore failed to start."] * 2
+
+
+def test_a_chain_that_begins_a_record_is_one_record() -> None:
+    chained = traceback("KeyError: 'a'") + f"\n\n{JOINED[1]}\n\n" + traceback("ValueError: no a")
+    (record,) = read(printed("0.11.2", "serving.py", 3, "ERROR", chained).replace("\r", ""))
+    assert [[raised.text for raised in chain] for chain in record.chains] == [["KeyError: 'a'", "ValueError: no a"]]
 
 
 def test_processes_interleave_line_by_line() -> None:

@@ -22,8 +22,8 @@ from engine_probe.logs.index_selection import or_masks
 from engine_probe.logs.index_text import readable
 from engine_probe.logs.joining import is_alone, is_blank, owner_of
 from engine_probe.logs.lines import read_line
-from engine_probe.logs.open_traceback import OpenTraceback, QuickReader, begins_traceback
-from engine_probe.logs.tracebacks import raised_on
+from engine_probe.logs.open_traceback import OpenTraceback, QuickReader, begins_traceback, in_one_line
+from engine_probe.logs.tracebacks import START, chains_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine_probe.logs.joining import Owner
 
 _BEGINS = b"Traceback (most recent call last)"
+_MOST_LINES_OF_A_TEXT = 8
 _STALE_AFTER_LINES = 500
 """As in records.py: a writer that was silent for so long has ended its record."""
 _LINES_BETWEEN_LOOKS = 64
@@ -106,9 +107,7 @@ class Folds(Sequence[Fold]):
 
     @property
     def _whole_blocks(self) -> int:
-        """Only a block of one line may be replaced by a longer one."""
-        count = len(self._blocks)
-        return count - (count > 0 and len(self._blocks.lines_of(count - 1)) == 1)
+        return len(self._blocks) - (self._log.whole_line_count < self._log.line_count)
 
     def _read_block(self, until: float) -> bool:
         """Read on in the block; False when time is over before its end."""
@@ -230,15 +229,23 @@ class Folds(Sequence[Fold]):
         return self._fold(range(len(self))[at])
 
     def _fold(self, at: int) -> Fold:
-        cause = self._causes[at]
         return Fold(
-            self._firsts[at], self._lasts[at], cause, self._hidden[at], bool(self._wrappers[at]), self._text_of(cause)
+            self._firsts[at],
+            self._lasts[at],
+            self._causes[at],
+            self._hidden[at],
+            bool(self._wrappers[at]),
+            self._text_of(at),
         )
 
-    def _text_of(self, line: int) -> str:
-        message = read_line(readable(self._log.bytes_of(line))).message
-        raised = raised_on(message)
-        return message.strip() if raised is None else raised.text
+    def _text_of(self, at: int) -> str:
+        """What the line of the cause raised, with the lines that its message goes on for."""
+        cause, last = self._causes[at], self._lasts[at]
+        marks = self._marks[cause : min(last, cause + _MOST_LINES_OF_A_TEXT) + 1]
+        numbers = [cause + one for one, mark in enumerate(marks) if mark == self._marks_of[at]]
+        messages = [read_line(readable(self._log.bytes_of(number))).message for number in numbers]
+        raised = [one for chain in chains_in([START, *messages]) for one in chain if one.at == 1]
+        return in_one_line(raised[0].text if raised else "".join(messages[:1]))
 
     @property
     def folds(self) -> Sequence[Fold]:

@@ -53,18 +53,24 @@ class Group:
 
 def grouped(records: Iterable[Record]) -> list[Group]:
     """The attempts that `records` tell of, in the order in which they begin."""
-    grouping = _Grouping()
+    grouping = Grouping()
     for record in sorted(records, key=lambda one: (one.first_line, one.last_line)):
         grouping.take(record)
-    return sorted((one for one in grouping.groups if one.records), key=lambda one: one.records[0].first_line)
+    return grouping.in_order()
 
 
-class _Grouping:
+class Grouping:
+    """Fed records in the order of their first lines."""
+
     def __init__(self) -> None:
         self.groups: list[Group] = []
         self._of_pid: dict[_Pid, Group] = {}
         self._last: dict[str | None, Group] = {}
         """Of each container: the group of its last record."""
+
+    def in_order(self) -> list[Group]:
+        """The attempts so far, in the order in which they begin."""
+        return sorted((one for one in self.groups if one.records), key=lambda one: one.records[0].first_line)
 
     def take(self, record: Record) -> None:
         if _is_banner(record):

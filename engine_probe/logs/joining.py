@@ -20,6 +20,7 @@ _LONGEST_WARNING = 12
 _VLLM = ("vllm", "vllm_0.7")
 _ALONE = ("tqdm", "tqdm_weights", "tqdm_graphs", "nccl", "nccl_version", "glog", "uvicorn_access", "shell")
 _FRAME = re.compile(r'^\s*(?:\| *)?File "')
+_IN_A_GROUP = re.compile(r"^ *\| ")
 _GOES_ON = re.compile(
     r"^(?:frame #|Exception raised from |C\+\+ CapturedTraceback|For further information|CUDA kernel |Compile with )"
 )
@@ -93,11 +94,14 @@ class Open:
 
     def _begins_anew(self, text: str) -> bool:
         """A second record of the same place and second: its first line again, or a traceback after a finished one."""
-        if text == self.texts[0] and text.strip():
-            return True
-        return self._has_raised and _begins_traceback(text) and not self._is_joined()
+        if _begins_traceback(text) and self._is_joined_by(text):
+            return False
+        return (text == self.texts[0] and bool(text.strip())) or (self._has_raised and _begins_traceback(text))
 
-    def _is_joined(self) -> bool:
+    def _is_joined_by(self, text: str) -> bool:
+        """Whether a traceback that begins with `text` belongs to what was printed so far."""
+        if self._is_traceback and _IN_A_GROUP.match(text):
+            return True
         last = next((text.strip() for text in reversed(self.texts) if text.strip()), "")
         return last in JOINED or last.endswith(":")
 
@@ -109,7 +113,7 @@ class Open:
         if text.strip() in JOINED or _GOES_ON.match(text):
             return self._is_traceback or self._is_lone_exception()
         if _begins_traceback(text):
-            return self._is_joined() or (self._blanks == 0 and self._announces_traceback())
+            return self._is_joined_by(text) or (self._blanks == 0 and self._announces_traceback())
         return self._takes_of_traceback(text) if self._is_traceback else self._takes_of_text(text)
 
     def _takes_of_text(self, text: str) -> bool:

@@ -7,6 +7,7 @@ line; `finish` gives the rest.
 from __future__ import annotations
 
 import codecs
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,10 @@ class Reader:
         rest = sorted(self._open.values(), key=lambda one: one.first_line)
         self._open = {}
         return [self._record(one) for one in rest]
+
+    def copied(self) -> Reader:
+        """A reader that knows the same and can be fed and finished without changing this one."""
+        return copy.deepcopy(self, {id(self._wordings): self._wordings})
 
     def _stale(self, line_no: int) -> list[joining.Open]:
         old = [owner for owner, one in self._open.items() if one.last_line < line_no - _STALE_AFTER_LINES]
