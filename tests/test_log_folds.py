@@ -19,6 +19,8 @@ from engine_probe.logs.tracebacks import START as _START
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine_probe.logs.lines import Line
+
 _WHERE = "(EngineCore_0 pid=12) ERROR 11-29 10:00:02 [core.py:708]"
 _LINES = f"""\
 (APIServer pid=9) INFO 11-29 10:00:01 [api_server.py:1977] vLLM API server version 0.11.2
@@ -212,8 +214,13 @@ def test_a_log_that_was_cut_is_folded_anew(tmp_path: Path) -> None:
 def test_a_log_without_tracebacks_is_not_read_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = opened(tmp_path / "a.log", ["INFO 11-29 10:00:03 [a.py:1] on"] * 50_000 + [_START, _FRAME, "OSError: b"])
     read: list[bytes] = []
-    whole = QuickReader.read
-    monkeypatch.setattr(QuickReader, "read", lambda self, raw: (read.append(raw), whole(self, raw))[1])
+
+    class Counting(QuickReader):
+        def read(self, raw: bytes) -> Line:
+            read.append(raw)
+            return super().read(raw)
+
+    monkeypatch.setattr("engine_probe.logs.folds.QuickReader", Counting)
     assert [fold.first_line for fold in found(log)] == [50_000]
     assert len(read) == 3
 
