@@ -61,3 +61,28 @@ def test_no_tensor_parallel_size_is_made_up() -> None:
 def test_gpus_of_a_launch() -> None:
     assert fact("parallel.gpus_of_launch", {"tensor-parallel-size": 4, "pipeline-parallel-size": 2}, {}) == 8
     assert fact("parallel.gpus_of_launch", {}, {}) == 1
+
+
+@pytest.mark.parametrize(("version", "number"), [("0.32.0", 32), ("0.6.6.post1", 6), ("v0.5.5", 5), ("1.2.0", 102)])
+def test_the_release_as_a_number(version: str, number: int) -> None:
+    assert fact("engine.release_number", {}, {"engine.vllm_version": version}) == number
+
+
+def test_an_unknown_release_has_no_number() -> None:
+    assert str(fact("engine.release_number", {}, {})).startswith("vLLM's release is unknown")
+    assert fact("engine.release_number", {}, {"engine.vllm_version": "dev"}) == "vLLM's release is not known"
+
+
+@pytest.mark.parametrize(
+    ("supported", "own", "works"),
+    [
+        ("torch.float16", "bfloat16", "float16"),
+        ("torch.float16, torch.bfloat16", "float32", "float16"),
+        ("torch.float16, torch.bfloat16", "bfloat16", "bfloat16"),
+        ("torch.bfloat16", "", "bfloat16"),
+        ("torch.half, torch.int8", "", "the message names no type that vLLM can compute in: torch.half, torch.int8"),
+    ],
+)
+def test_the_type_that_a_method_takes(supported: str, own: str, works: str) -> None:
+    known: dict[str, Value] = {"supported_dtypes": supported, "model.dtype": own}
+    assert fact("quantization.dtype_that_works", {}, known) == works
