@@ -64,7 +64,7 @@ def test_the_root_cause_is_named_with_proof_and_fix(log: Path, capsys: pytest.Ca
         (FAILED, 1, "failed", KV),
         (SERVED, 0, "healthy", None),
         (BANNER + ENGINE + traceback("ValueError: never heard of") + COVER, 3, "failed", "unexplained"),
-        (BANNER + ENGINE, 3, "incomplete", None),
+        (BANNER, 3, "incomplete", None),
         ("", 3, "incomplete", None),
     ],
 )
