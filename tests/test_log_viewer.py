@@ -115,6 +115,8 @@ def long(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 async def test_a_log_is_shown_with_its_stages_counts_and_keys(path, size):
     async with viewing(path, size) as viewer:
+        assert viewer.raws()[-2:] == LINES[-2:]
+        await viewer.press("z")
         assert viewer.raws() == LINES[-len(viewer.raws()) :]
         assert viewer.words("#log-title").split("·")[1].startswith(" 19 lines")
         assert viewer.words("#log-title").endswith("following")
@@ -192,6 +194,8 @@ async def test_layers_level_and_stage_are_chosen_by_letters(path):
         await viewer.press("l", "l")
         assert "level ≥ error" in viewer.words(LogFilters)
         await viewer.until(lambda: "F 1 " in viewer.words(LogFilters))
+        assert len(viewer.raws()) == 3
+        await viewer.press("escape", "z", "f")
         assert len(viewer.raws()) == 7
         await viewer.press("e", "l", "s")
         assert "stage config" in viewer.words(LogFilters)
@@ -253,7 +257,7 @@ async def test_next_error_next_stage_and_a_line_by_its_number(long):
         await viewer.press("g")
         assert viewer.view.marked == 5000
         await viewer.ask("G", "999999")
-        assert "1 to 5,019" in viewer.pilot.app.screen.query_one("#about", Words).shown.plain
+        assert "1 to 5,019, or a time" in viewer.pilot.app.screen.query_one("#about", Words).shown.plain
 
 
 async def test_hostile_bytes_are_shown_as_data(tmp_path):
@@ -313,7 +317,7 @@ async def test_what_is_shown_is_written_to_a_file_whose_path_is_told(path, tmp_p
         await viewer.until(lambda: "Written, 8 lines: " in viewer.words(KeyBar))
         written = (exports / "log.txt").read_text().splitlines()
         assert written == [line for line in LINES if "EngineCore" in line]
-        await viewer.press("y")
+        await viewer.press("z", "y")
         assert (exports / "copy.txt").read_text().splitlines() == written
 
 

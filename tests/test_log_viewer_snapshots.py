@@ -28,7 +28,7 @@ def test_log_viewer(snap_compare, monkeypatch, tmp_path, size, keys):
     async def before(pilot):
         viewer = Viewer(pilot, log)
         await viewer.until(lambda: isinstance(pilot.app.screen, LogViewerScreen))
-        await viewer.until(lambda: viewer.is_settled and log.row_count == 38)
+        await viewer.until(lambda: viewer.is_settled and log.index.line_count == 38)
         await viewer.press(*keys)
         await viewer.until(lambda: viewer.is_settled)
         viewer.screen._draw()

@@ -37,6 +37,12 @@ class Moment:
     filtering: bool = False
     """The next letter chooses what the log viewer shows."""
     has_search: bool = False
+    fold: Literal["open", "closed"] | None = None
+    """The traceback that `enter` would close or open."""
+    has_folds: bool = False
+    has_models: bool = False
+    """The log tells of more than one model."""
+    can_tell_causes: bool = True
     is_inner: bool = False
     """The log viewer lies over the screen that opened it."""
 
@@ -124,6 +130,10 @@ def _can_find_next(moment: Moment) -> bool:
     return moment.has_search
 
 
+def _can_choose_model(moment: Moment) -> bool:
+    return moment.filtering and moment.has_models
+
+
 ACTIONS: tuple[Action, ...] = (
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
     Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
@@ -157,6 +167,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("level", "l", "l", "level", "Show warnings and errors only, then errors only, then all", _LOGS,
            _is_filtering),
     Action("stage", "s", "s", "stage", "Show one load stage only, the next one at each press", _LOGS, _is_filtering),
+    Action("model", "d", "d", "model", "Show the loads of one model only, the next one at each press", _LOGS,
+           _can_choose_model),
     Action("show_all", "a", "a", "all", "Show all lines again", _LOGS, _is_filtering),
     Action("layer_f", "f", "f", "frontend", "Show or hide lines of the frontend", _LOGS, _is_filtering),
     Action("layer_e", "e", "e", "engine", "Show or hide lines of the engine core", _LOGS, _is_filtering),
@@ -168,11 +180,19 @@ ACTIONS: tuple[Action, ...] = (
     Action("find", "slash", "/", "find", "Mark the lines that match a regular expression", _LOGS),
     Action("next_match", "n", "n", "next", "Go to the next line that matches", _LOGS, _can_find_next),
     Action("last_match", "N", "N", "before", "Go to the line before that matches", _LOGS, _can_find_next),
-    Action("next_error", "exclamation_mark", "!", "next error", "Go to the next record of an error", _LOGS),
+    Action("next_error", "exclamation_mark", "!", "error", "Go to the next record of an error", _LOGS),
     Action("last_error", "E", "E", "error before", "Go to the record of an error before this one", _LOGS,
            in_footer=False),
+    Action("next_cause", "c", "c", "cause", "Go to the root cause of the next load that failed", _LOGS,
+           lambda m: _is_reading(m) and m.can_tell_causes),
+    Action("open_fold", "enter", "enter", "open", "Show all lines of the marked traceback, or of the first one seen",
+           _LOGS, lambda m: m.fold == "closed"),
+    Action("close_fold", "enter", "enter", "close", "Fold the marked traceback, or the first one seen, to its cause",
+           _LOGS, lambda m: m.fold == "open"),
+    Action("fold_all", "z", "z", "all tracebacks", "Open all tracebacks, or fold all to their causes", _LOGS,
+           lambda m: m.has_folds, in_footer=False),
     Action("next_stage", "g", "g", "stage", "Go to the line at which the next load stage begins", _LOGS),
-    Action("goto", "G", "G", "line", "Go to a line by its number", _LOGS),
+    Action("goto", "G", "G", "go to", "Go to a line by its number, or to a time: 10:11, 03-02 10:11", _LOGS),
     Action("raw", "r", "r", "raw", "Show lines as they were printed, or in columns again", _LOGS),
     Action("wrap", "w", "w", "wrap", "Fold long lines so that all of them is seen, or cut them again", _LOGS,
            _is_reading),

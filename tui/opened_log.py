@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine_probe.logs.folds import Folds
 from engine_probe.logs.follow import FollowedLog
-from engine_probe.logs.index import open_log
+from engine_probe.logs.index import LogIndex, open_log
 from engine_probe.logs.index_classes import LAYERS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.merged import MergedIndex
+from engine_probe.logs.roots import Roots
 from engine_probe.logs.spooled import open_sources
+from tui.log_folding import Folding
+from tui.log_rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from engine_probe.logs.folds import Fold
     from engine_probe.logs.follow import Break, Follower
-    from engine_probe.logs.index import LogIndex
     from engine_probe.logs.index_search import Search
     from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
@@ -68,7 +71,18 @@ class OpenedLog:
         self.counts: dict[str, int] = {}
         """Lines of each layer, by all other filters."""
         self.stage_changes: list[tuple[int, str]] = []
+        self.models: list[str] = []
+        """Names of all models that were loaded, in order."""
+        self._folds = Folds(index) if isinstance(index, LogIndex) else None
+        self._roots = Roots(index) if isinstance(index, LogIndex) else None
+        """Of several logs in one, tracebacks are not folded and causes not told."""
+        self.folding = Folding(self._folds)
+        self._folded_of: object = None
         self._selection: Selection | None = None
+        self._rows = Rows(index, None, followed)
+        self.wants_causes = False
+        """Whether root causes are looked for: all lines are read for them."""
+        self.causes_are_known = False
         self._to_derive: list[Callable[[], None]] = []
         self.derived_at_count = -1
         """How many lines filter, counts and stages are of."""
@@ -112,17 +126,25 @@ class OpenedLog:
             self.has_been_read = True
         if self._search is not None:
             self._search_is_complete = self._search.advance(seconds / 2) and self.index.is_complete
-        has_more = self._derive() or not self.index.is_complete
-        return has_more or not (self._search is None or self._search_is_complete)
+        has_more = not self.index.is_complete
+        if self._folds is not None:
+            has_more |= not self._folds.advance(seconds / 2)
+        if self.wants_causes and self._roots is not None:
+            self.causes_are_known = self._roots.advance(seconds / 2) and self.index.is_complete
+            has_more |= not self.causes_are_known
+        return self._derive() or has_more or not (self._search is None or self._search_is_complete)
 
     def _forget(self) -> None:
         self.generation += 1
         self.has_been_read = False
         self._selection, self._matches = None, None
+        self.folding.forget()
+        self._fold()
         self.derived_at_count, self._not_before = -1, 0.0
         self._to_derive = []
         self._matches_of = (-1, -1)
-        self.counts, self.stage_changes = {}, []
+        self.counts, self.stage_changes, self.models = {}, [], []
+        self.causes_are_known = False
 
     def _derive(self) -> bool:
         """Filters, counts and stages of the lines that came; one piece at a call. True when there are more."""
@@ -134,7 +156,12 @@ class OpenedLog:
                 return False
             self.derived_at_count = self.index.line_count
             self._selection = self.index.filter(self.wanted) if self.is_filtered else None
+            self._fold()
             self._to_derive = [self._count(layer) for layer in LAYERS] + [self._find_stages]
+        elif self._folded_of != self.folding.state:
+            if began < self._not_before:
+                return False
+            self._fold()
         else:
             return False
         self._not_before = max(self._not_before, time.monotonic()) + _REST * (time.monotonic() - began)
@@ -143,15 +170,20 @@ class OpenedLog:
     @property
     def is_derived(self) -> bool:
         """Whether filter, counts and stages are of all lines that are indexed."""
-        return not self._to_derive and self.derived_at_count == self.index.line_count
+        is_folded = self._folded_of == self.folding.state
+        return not self._to_derive and self.derived_at_count == self.index.line_count and is_folded
+
+    def _fold(self) -> None:
+        self._folded_of = self.folding.state
+        self._rows = Rows(self.index, self.folding.shown(self._selection), self._followed)
 
     def _find_stages(self) -> None:
         self.stage_changes = self.index.stage_changes()
+        self.models = list(dict.fromkeys(name for _, name in self.index.models()))
 
     def _count(self, layer: str) -> Callable[[], None]:
         def count() -> None:
-            wanted = Wanted(levels=self.wanted.levels, stages=self.wanted.stages, layers=frozenset({layer}))
-            self.counts[layer] = len(self.index.filter(wanted))
+            self.counts[layer] = len(self.index.filter(replace(self.wanted, layers=frozenset({layer}))))
 
         return count
 
@@ -184,43 +216,72 @@ class OpenedLog:
         return self._followed.breaks
 
     @property
+    def state_of_rows(self) -> object:
+        """While it is the same, rows are only added."""
+        return self.generation, self.wanted, self._folded_of, len(self.breaks)
+
+    @property
     def row_count(self) -> int:
-        return self.wanted_count + len(self.breaks)
-
-    def _break_rows(self) -> list[int]:
-        return [self._lines_before(happened.line) + number for number, happened in enumerate(self.breaks)]
-
-    def _lines_before(self, line: int) -> int:
-        return min(line, self.index.line_count) if self._selection is None else self._selection.row_of(line)
+        return len(self._rows)
 
     def rows(self, start: int, stop: int) -> list[LogLine | Break]:
         """What stands in these rows."""
-        start, stop = max(0, start), min(stop, self.row_count)
-        if start >= stop:
-            return []
-        marks = dict(zip(self._break_rows(), self.breaks, strict=True))
-        places = sorted(marks)
-        first, behind = start - bisect_left(places, start), stop - bisect_left(places, stop)
-        numbers = range(first, behind) if self._selection is None else self._selection.rows(first, behind)
-        lines = iter(self.index.lines_at(numbers))
-        return [marks[row] if row in marks else next(lines) for row in range(start, stop)]
+        return self._rows.read(start, stop)
 
     def row_of(self, line: int) -> int:
-        """The row of a line, or where it would stand."""
-        row = self._lines_before(line)
-        return row + sum(1 for happened in self.breaks if happened.line <= line)
+        """The row of a line, of the closed traceback that hides it, or where it would stand."""
+        return self._rows.row_of(self.seen_as(line))
 
     def line_at(self, row: int) -> int:
         """The line in a row; of a break, the one behind it."""
-        number = max(0, row - bisect_right(self._break_rows(), row))
-        if self._selection is None:
-            return min(number, max(0, self.index.line_count - 1))
-        found = self._selection.rows(number, number + 1)
-        return found[0] if found else max(0, self.index.line_count - 1)
+        return self._rows.line_at(row)
+
+    @property
+    def all_wanted(self) -> Rows:
+        """The wanted lines, as if no traceback were closed."""
+        return Rows(self.index, self._selection, self._followed)
 
     def pieces(self) -> list[range]:
-        """All rows in ranges that are quickly read."""
-        return [range(at, min(at + _PIECE_LINES, self.row_count)) for at in range(0, self.row_count, _PIECE_LINES)]
+        """Rows of `all_wanted` in ranges that are quickly read."""
+        count = len(self.all_wanted)
+        return [range(at, min(at + _PIECE_LINES, count)) for at in range(0, count, _PIECE_LINES)]
+
+    # Tracebacks: closed to one row, or open
+
+    def seen_as(self, line: int) -> int:
+        """The line itself, or the first one of the closed traceback that hides it."""
+        fold = self.closed_at(line)
+        return line if fold is None or self._is_headless(fold) else fold.first_line
+
+    def closed_at(self, line: int) -> Fold | None:
+        fold = self.folding.fold_at(line)
+        return fold if fold is not None and self.folding.is_closed(fold) else None
+
+    def _is_headless(self, fold: Fold) -> bool:
+        wanted = self._selection
+        return wanted is not None and not (fold.first_line < wanted.line_count and wanted.mask[fold.first_line])
+
+    def hidden_count(self, fold: Fold) -> int:
+        """Wanted lines that are not seen while it is closed."""
+        if self._selection is None:
+            return fold.hidden
+        lines = slice(fold.first_line + 1, fold.last_line + 1)
+        shown = self._rows.selection
+        return self._selection.mask[lines].count(1) - (0 if shown is None else shown.mask[lines].count(1))
+
+    def turn(self, fold: Fold) -> None:
+        """Open it, or close it."""
+        self.folding.turn(fold)
+        self._fold()
+
+    def turn_all(self) -> None:
+        self.folding.turn_all()
+        self._fold()
+
+    def fold_lines(self, is_on: bool) -> None:
+        """Off where all lines are to be seen as they are."""
+        self.folding.turn_on(is_on)
+        self._fold()
 
     # Finding: each returns a line, None where there is none; at the end it goes on at the other end
 
@@ -277,6 +338,17 @@ class OpenedLog:
     def last_error(self, line: int) -> int | None:
         found = self.index.last_error(line, self._selection)
         return self.index.last_error(self.index.line_count, self._selection) if found is None else found
+
+    @property
+    def can_tell_causes(self) -> bool:
+        return self._roots is not None
+
+    def next_cause(self, line: int) -> int | None:
+        """Of those found so far."""
+        if self._roots is None:
+            return None
+        found = self._roots.next_from(line + 1)
+        return self._roots.next_from(0) if found is None else found
 
     def next_stage(self, line: int) -> int | None:
         starts = [first for first, _ in self.stage_changes]

@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
 
-from engine_probe.stage_names import STAGES
 from engine_probe.logs.follow import Break
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted
+from engine_probe.stage_names import STAGES
 from tui import actions
 from tui.actions import Moment
 from tui.exports import free_path
+from tui.log_times import asked_time, first_line_at
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import AskText
 from tui.screens.leaving import short_path
 from tui.widgets.clean_text import clean
 from tui.widgets.key_bar import KeyBar
-from tui.widgets.log_filters import LogFilters, next_level, next_stage, toggled
+from tui.widgets.log_filters import LogFilters, next_level, next_model, next_stage, toggled
 from tui.widgets.log_stages import LogStages
 from tui.widgets.log_view import LogView
 from tui.widgets.words import Words, apart, part
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.01, 0.1
 """Between two steps: the first lets keys through, the second is how soon a new line is seen."""
+_MOST_DIGITS = 16
 _DRAW_EVERY = 4
 """Steps of reading for each time that it is drawn."""
 
@@ -63,6 +65,9 @@ class LogViewerScreen(ConsoleScreen):
         self._log, self._is_inner = log, is_inner
         self._filtering = False
         self._wants_first_match = False
+        self._wants_cause = False
+        self._gone_to: tuple[int | None, int] = (None, 0)
+        """What the last jump marked, and the line that it was for: a closed traceback stands for many lines."""
         glyphs = self.console.glyphs
         self.view = LogView(log, glyphs, id="log-view")
         self._title = Words(glyphs, id="log-title")
@@ -79,12 +84,16 @@ class LogViewerScreen(ConsoleScreen):
 
     def moment(self) -> Moment:
         paused = not self.view.following
-        has_search = self._log.found(None) is not None
+        fold = self.view.fold
         return Moment(
             place="logs",
             log_paused=paused,
             filtering=self._filtering,
-            has_search=has_search,
+            has_search=self._log.found(None) is not None,
+            fold=None if fold is None else "closed" if fold[1] else "open",
+            has_folds=self._log.folding.has_folds,
+            has_models=len(self._log.models) > 1,
+            can_tell_causes=self._log.can_tell_causes,
             is_inner=self._is_inner,
         )
 
@@ -97,6 +106,7 @@ class LogViewerScreen(ConsoleScreen):
             is_busy = self._log.step()
             if not is_busy or steps % _DRAW_EVERY == 0:
                 self._go_to_first_match()
+                self._go_to_cause()
                 self._draw()
             steps += 1
             await asyncio.sleep(_BUSY_SECONDS if is_busy else _IDLE_SECONDS)
@@ -164,34 +174,82 @@ class LogViewerScreen(ConsoleScreen):
         self._go(self._log.next_stage(self._from), "no load stage was seen")
 
     def do_next_match(self) -> None:
-        self._go(self._log.next_match(self._from), "no line matches")
+        self._go(self._log.next_match(self._from), "no line matches", opens=True)
 
     def do_last_match(self) -> None:
-        self._go(self._log.last_match(self._from), "no line matches")
+        self._go(self._log.last_match(self._from), "no line matches", opens=True)
+
+    def do_next_cause(self) -> None:
+        """All lines are read for it, so it may take a while."""
+        self._log.wants_causes = self._wants_cause = True
+        self._go_to_cause()
+        if self._wants_cause:
+            self.tell("The root cause is being looked for", style="$accent")
+
+    def _go_to_cause(self) -> None:
+        log = self._log
+        if not self._wants_cause:
+            return
+        line = log.next_cause(self._from)
+        if log.causes_are_known or (line is not None and line > self._from):
+            self._wants_cause = False
+            self.unsay()
+            self._go(line, "no load that failed was seen")
 
     @property
     def _from(self) -> int:
         """Before the first line that is seen, unless a line is marked: what is first there counts as next."""
         place = self.view.place
-        return place if place == self.view.marked else place - 1
+        if place != self.view.marked:
+            return place - 1
+        return self._gone_to[1] if self._gone_to[0] == place else place
 
-    def _go(self, line: int | None, otherwise: str) -> None:
+    def _go(self, line: int | None, otherwise: str, *, opens: bool = False) -> None:
+        """`opens` the traceback that hides the line; else the traceback is what is shown."""
         if line is None:
             self.tell(otherwise[0].upper() + otherwise[1:], style="$warning")
-        else:
-            self.view.mark(line)
+            return
+        fold = self._log.closed_at(line) if opens else None
+        if fold is not None and fold.first_line != line:
+            self._log.turn(fold)
+        self.view.mark(line)
+        self._gone_to = (self.view.marked, line)
+
+    def do_open_fold(self) -> None:
+        self._turn_fold()
+
+    def do_close_fold(self) -> None:
+        self._turn_fold()
+
+    def _turn_fold(self) -> None:
+        found = self.view.fold
+        if found is not None:
+            self._log.turn(found[0])
+            self.view.mark(found[0].first_line)
+
+    def do_fold_all(self) -> None:
+        self._log.turn_all()
+        self.view.take()
+        self._draw_about()
 
     def do_goto(self) -> None:
         count = self._log.index.line_count
 
         def trouble(text: str) -> str | None:
-            digits = text.replace(",", "")
-            is_line = digits.isascii() and digits.isdigit() and len(digits) < 16 and 1 <= int(digits) <= count
-            return None if is_line else f"a number from 1 to {count:,}"
+            line = _line_number(text)
+            is_good = asked_time(text) is not None if line is None else 1 <= line <= count
+            return None if is_good else f"a line from 1 to {count:,}, or a time such as 10:11, 10:11:12, 03-02 10:11"
 
-        hint = f"1 to {count:,}; lines that the filter hides count too"
-        ask = AskText(self.console.glyphs, "Go to line", hint, trouble_with=trouble)
-        self.app.push_screen(ask, lambda text: self.view.mark(int(text.replace(",", "")) - 1) if text else None)
+        hint = f"line 1 to {count:,}, or a time: 10:11, 10:11:12, 03-02 10:11"
+        ask = AskText(self.console.glyphs, "Go to a line or a time", hint, trouble_with=trouble)
+        self.app.push_screen(ask, self._go_to_place)
+
+    def _go_to_place(self, text: str | None) -> None:
+        number, bound = (None, None) if not text else (_line_number(text), asked_time(text))
+        if number is not None:
+            self._go(number - 1, "", opens=True)
+        elif bound is not None:
+            self._go(first_line_at(self._log.index, bound, self.view.place), "the log ends before that time")
 
     # Finding and filtering
 
@@ -216,7 +274,7 @@ class LogViewerScreen(ConsoleScreen):
         line = self._log.next_match(self._from)
         if line is not None and (line > self._from or found.is_complete):
             self._wants_first_match = False
-            self.view.mark(line)
+            self._go(line, "", opens=True)
         elif found.is_complete:
             self._wants_first_match = False
 
@@ -266,6 +324,9 @@ class LogViewerScreen(ConsoleScreen):
         known = [stage for stage in STAGES if stage in seen]
         self._want(replace(self._log.wanted, stages=next_stage(self._log.wanted.stages, known)))
 
+    def do_model(self) -> None:
+        self._want(replace(self._log.wanted, model=next_model(self._log.wanted.model, self._log.models)))
+
     def do_show_all(self) -> None:
         self._want(Wanted())
 
@@ -282,7 +343,7 @@ class LogViewerScreen(ConsoleScreen):
     @work(exclusive=True, group="export")
     async def _export(self) -> None:
         folder, log = self.console.backend.exports, self._log
-        generation, count = log.generation, 0
+        generation, wanted, count = log.generation, log.all_wanted, 0
         try:
             folder.mkdir(parents=True, exist_ok=True)
             path = free_path(folder, "log")
@@ -290,11 +351,11 @@ class LogViewerScreen(ConsoleScreen):
                 for piece in log.pieces():
                     if log.generation != generation:
                         break
-                    rows = log.rows(piece.start, piece.stop)
+                    rows = wanted.read(piece.start, piece.stop)
                     file.writelines(f"{_text_of(row)}\n" for row in rows)
                     count += len(rows)
                     if count % 50_000 == 0:
-                        self.tell(f"Being written, {count:,} of {log.row_count:,} lines: ", short_path(str(path)))
+                        self.tell(f"Being written, {count:,} of {len(wanted):,} lines: ", short_path(str(path)))
                     await asyncio.sleep(0)
         except OSError as error:
             self.tell(f"Not written, {error.strerror}: ", short_path(str(folder)), "$error bold")
@@ -304,6 +365,11 @@ class LogViewerScreen(ConsoleScreen):
 
 def _text_of(row: LogLine | Break) -> str:
     return f"--- {row.words} ---" if isinstance(row, Break) else clean(row.text)
+
+
+def _line_number(text: str) -> int | None:
+    digits = text.replace(",", "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS else None
 
 
 def _trouble_with_pattern(text: str) -> str | None:

@@ -20,6 +20,7 @@ class Glyphs:
     done: str = "✓"
     failed: str = "✗"
     running: str = "▸"
+    opened: str = "▾"
     rest: str = "–"
     unknown: str = "?"
     used: str = "█"
@@ -57,6 +58,7 @@ ASCII = replace(
     done="+",
     failed="X",
     running=">",
+    opened="v",
     rest="-",
     used="#",
     other="-",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LETTERS = {**LAYER_LETTERS, "unknown": "?"}
 LAYERS = frozenset(LETTERS)
+_MODEL_CELLS = 24
 FROM_LEVEL = (None, "WARNING", "ERROR")
 _ABOVE = {"WARNING": frozenset({"WARNING", "ERROR", "CRITICAL"}), "ERROR": frozenset({"ERROR", "CRITICAL"})}
 
@@ -46,6 +47,12 @@ def next_stage(stages: frozenset[str] | None, known: list[str]) -> frozenset[str
     return frozenset({known[at]}) if at < len(known) else None
 
 
+def next_model(model: str | None, known: list[str]) -> str | None:
+    """The model behind this one among those that the log tells of; behind the last, all."""
+    at = known.index(model) + 1 if model in known else 0
+    return known[at] if at < len(known) else None
+
+
 def draw_filters(log: OpenedLog, found: Found | None, width: int, *, filtering: bool) -> Content:
     """One line; the search at its end, or instead of what does not fit."""
     right = _draw_search(found, width // 2)
@@ -69,6 +76,9 @@ def _draw_wanted(log: OpenedLog, *, filtering: bool, wide: bool) -> Content:
     level = level_of(wanted.levels)
     stage = next(iter(wanted.stages)) if wanted.stages else None
     row += _pair("level", f"≥ {level.lower()}" if level else "all", level is not None, gap)
+    if len(log.models) > 1 or wanted.model is not None:
+        name = clean((wanted.model or "all").rstrip("/").rpartition("/")[2])
+        row += _pair("model", cut(name, _MODEL_CELLS), wanted.model is not None, gap)
     return row + _pair("stage", SHORT_NAMES.get(stage, stage) if stage else "all", stage is not None, gap)
 
 

@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from engine_probe.stage_names import STAGES
 from engine_probe.logs.lines import read_line
+from engine_probe.stage_names import STAGES
 from playbooks.session import StageTime
 from tui.widgets.stage_strip import draw_stages
 from tui.widgets.words import Words, part

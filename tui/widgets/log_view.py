@@ -14,13 +14,14 @@ from textual.strip import Strip
 
 from engine_probe.logs.follow import Break
 from tui.widgets.clean_text import MOST_CHARACTERS
-from tui.widgets.log_view_draw import columns_cells, draw_break, draw_columns, draw_piece, matches_in
-from tui.widgets.log_view_rows import ShownRow, row_of_break, row_of_line, row_of_text
+from tui.widgets.log_view_draw import columns_cells, draw_break, draw_columns, draw_piece, hidden_words, matches_in
+from tui.widgets.log_view_rows import ShownRow, folded_row, row_of_break, row_of_line, row_of_text
 from tui.widgets.log_view_wrap import Piece, Spot, folded, moved
 
 if TYPE_CHECKING:
     from textual.events import MouseScrollDown, MouseScrollUp
 
+    from engine_probe.logs.folds import Fold
     from tui.opened_log import OpenedLog
     from tui.themes.glyphs import Glyphs
 
@@ -69,6 +70,9 @@ class LogView(ScrollView, can_focus=True):
         self._tail: list[ShownRow] = []
         self._generation = log.generation
         self._rows_kept = 0
+        self._rows_of: object = log.state_of_rows
+        self._top = 0
+        """The line in the first row that is seen."""
         self._seen: object = None
         self._widest = 0
         self._skip = 0
@@ -97,12 +101,15 @@ class LogView(ScrollView, can_focus=True):
 
     def take(self) -> None:
         """What the log holds now."""
-        self._forget_stale()
+        was_moved = self._forget_stale()
         height = max(1, self._height)
-        self._tail = [row_of_text(text) for text in self._log.index.tail(height)] if self.shows_tail else []
+        self._tail = [row_of_text(text) for _, text in self._log.tail(height)] if self.shows_tail else []
         self._measure()
         if self.following:
             self._to(self._end)
+        elif was_moved:
+            self._to(Spot(self._log.row_of(self._top), self._skip))
+        self._top = self._log.line_at(self.scroll_offset.y)
         if self.show_vertical_scrollbar:  # it may have been shown only after the scrolling
             self.vertical_scrollbar.position = self.scroll_y
         self._draw_if_changed()
@@ -122,11 +129,18 @@ class LogView(ScrollView, can_focus=True):
             self._seen = seen
             self.refresh()
 
-    def _forget_stale(self) -> None:
-        """Rows keep their place while lines are only added; the last line may have been unfinished."""
+    def _forget_stale(self) -> bool:
+        """Rows keep their place while lines are only added; the last line may have been unfinished.
+
+        True where lines may stand in other rows now.
+        """
         log = self._log
+        was_moved = log.state_of_rows != self._rows_of
+        if was_moved and self.marked is not None:
+            self.marked = log.seen_as(self.marked)
+        self._rows_of = log.state_of_rows
         look = (self.raw, self.wrap, self.scrollable_content_region.width if self.wrap else 0, log.pattern)
-        state = (log.generation, log.wanted, self.shows_tail, len(log.breaks), look)
+        state = (log.state_of_rows, self.shows_tail, look)
         if self._generation != log.generation:
             self._generation, self.marked = log.generation, None
         if state != self._kept_of or len(self._kept) > _MOST_KEPT:
@@ -134,6 +148,7 @@ class LogView(ScrollView, can_focus=True):
             self._forget(list(self._kept))
         self._forget([row for row in self._kept if row >= self._rows_kept - 1])
         self._rows_kept = log.row_count
+        return was_moved
 
     def _forget(self, rows: list[int]) -> None:
         for row in rows:
@@ -161,13 +176,21 @@ class LogView(ScrollView, can_focus=True):
             first = row - row % _READ_ROWS
             most = _MOST_WRAPPED if self.wrap else MOST_CHARACTERS
             for number, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
-                shown = row_of_break(found) if isinstance(found, Break) else row_of_line(found, most)
+                shown = row_of_break(found) if isinstance(found, Break) else self._with_fold(row_of_line(found, most))
                 self._kept.setdefault(number, shown)
                 self._widest = max(self._widest, cell_len(shown.raw) + 2)
         return self._kept.get(row)
 
+    def _with_fold(self, row: ShownRow) -> ShownRow:
+        fold = None if row.number is None else self._log.folding.fold_at(row.number)
+        if fold is None or fold.first_line != row.number:
+            return row
+        hidden = self._log.hidden_count(fold) if self._log.folding.is_closed(fold) else 0
+        return folded_row(row, fold, hidden, self._glyphs)
+
     def _text(self, row: ShownRow) -> str:
-        return self._glyphs.text(row.raw if self.raw else row.text)
+        text = row.raw if self.raw else row.text
+        return self._glyphs.text(text + hidden_words(row) if self.wrap else text)
 
     def _height_of(self, row: int) -> int:
         """Rows of the screen that it takes."""
@@ -198,10 +221,25 @@ class LogView(ScrollView, can_focus=True):
     def _is_seen(self, row: int) -> bool:
         return Spot(row) in self._page()
 
+    @property
+    def fold(self) -> tuple[Fold, bool] | None:
+        """The traceback of the marked line while it is seen, else the first that begins in what is seen; is it closed?
+
+        None where there is none.
+        """
+        folding = self._log.folding
+        if not folding.has_folds:
+            return None
+        is_seen = self.marked is not None and self._is_seen(self._log.row_of(self.marked))
+        fold = folding.fold_at(self.marked) if is_seen and self.marked is not None else None
+        fold = fold or next((row.fold for row in self.visible_rows() if row.fold is not None), None)
+        return None if fold is None else (fold, folding.is_closed(fold))
+
     def mark(self, line: int) -> None:
-        """Show `line` with some lines before it."""
-        self.marked = line
+        """Show `line` with some lines before it; where a closed traceback hides it, the traceback."""
+        self.marked = line = self._log.seen_as(line)
         self._set_following(False)
+        self._forget_stale()
         self._measure()
         row = self._log.row_of(line)
         if Spot(row) not in self._page()[:-1]:
@@ -220,6 +258,7 @@ class LogView(ScrollView, can_focus=True):
         line = self._log.line_at(self.scroll_offset.y)
         self.raw = self.raw if raw is None else raw
         self.wrap = self.wrap if wrap is None else wrap
+        self._log.fold_lines(not self.raw)
         self.keep_place(line)
 
     def follow(self, following: bool) -> None:
@@ -264,6 +303,7 @@ class LogView(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self._skip = self._end.skip if new_value >= self._end.row else 0
+        self._top = self._log.line_at(self.scroll_offset.y)
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
@@ -319,8 +359,10 @@ class LogView(ScrollView, can_focus=True):
         fixed = self._fixed(row, page[y].skip)
         taken = sum(cell_len(segment.text) for segment in fixed)
         left = 0 if self.wrap else self.scroll_offset.x
+        rest = [] if self.wrap or not row.hidden else [Segment(hidden_words(row), self._styled("clock"))]
+        taken += sum(cell_len(segment.text) for segment in rest)
         text = self._drawn_piece(row, page[y]).crop_extend(left, left + max(width - taken, 0), self.rich_style)
-        whole = Strip.join([Strip(fixed), text]).crop_extend(0, width, self.rich_style)
+        whole = Strip.join([Strip(fixed), text, Strip(rest)]).crop_extend(0, width, self.rich_style)
         is_marked = row.number is not None and row.number == self.marked
         return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width) if is_marked else whole
 
@@ -332,7 +374,7 @@ class LogView(ScrollView, can_focus=True):
         return draw_columns(row, self.size.width, self._glyphs, self._styled)
 
     def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
-        text, style = self._text(row), self._styled(row.level)
+        text, style = self._text(row), self._styled(row.style)
         matches = self._matches.get(spot.row)
         if matches is None:
             matches = matches_in(text, self._log.pattern)

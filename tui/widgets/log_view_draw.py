@@ -47,6 +47,11 @@ def draw_columns(row: ShownRow, width: int, glyphs: Glyphs, styled: Styled) -> l
     ]
 
 
+def hidden_words(row: ShownRow) -> str:
+    """What stands at the end of a closed traceback."""
+    return f"  (+{row.hidden:,} line{'' if row.hidden == 1 else 's'})" if row.hidden else ""
+
+
 def draw_break(words: str, width: int, glyphs: Glyphs, style: Style) -> Strip:
     line = glyphs.line_open
     return Strip([Segment(glyphs.text(f"{line * 2} {words} ".ljust(width, line)), style)])

@@ -11,9 +11,11 @@ from engine_probe.logs.lines import read_line
 from tui.widgets.clean_text import MOST_CHARACTERS, clean
 
 if TYPE_CHECKING:
+    from engine_probe.logs.folds import Fold
     from engine_probe.logs.follow import Break
     from engine_probe.logs.index_stream import LogLine
     from engine_probe.logs.lines import Line
+    from tui.themes.glyphs import Glyphs
 
 LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warn", "WARN": "warn", "ERROR": "error", "CRITICAL": "error"}
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
@@ -30,6 +32,15 @@ class ShownRow(NamedTuple):
     text: str
     raw: str
     is_break: bool = False
+    fold: Fold | None = None
+    """The traceback that begins in this row."""
+    hidden: int = 0
+    """Its lines that are not seen; 0 where it is open."""
+
+    @property
+    def style(self) -> str:
+        """How the text looks."""
+        return "debug" if self.hidden and self.fold is not None and self.fold.is_wrapper else self.level
 
     @property
     def rank(self) -> str:
@@ -41,6 +52,14 @@ def row_of_line(line: LogLine, most: int = MOST_CHARACTERS) -> ShownRow:
     """At most so many characters of it."""
     raw = clean(line.text, most)
     return _row(line.number, raw, read_line(raw), line.layer, line.process, line.level)
+
+
+def folded_row(row: ShownRow, fold: Fold, hidden: int, glyphs: Glyphs) -> ShownRow:
+    """The first row of a traceback: closed, with so many lines hidden, or open where it is 0."""
+    if not hidden:
+        return row._replace(fold=fold, text=f"{glyphs.opened} {row.text}")
+    words = "wrapper: " if fold.is_wrapper else ""
+    return row._replace(fold=fold, hidden=hidden, level="error", text=f"{glyphs.running} {words}{clean(fold.text)}")
 
 
 def row_of_text(text: str) -> ShownRow:
