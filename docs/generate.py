@@ -13,6 +13,8 @@ import re
 import sys
 from pathlib import Path
 
+from playbook_pages import playbook_page
+
 from engine_probe import events
 from playbooks.compiled import COMPILED, compiled_text
 from playbooks.library import library_folder, own_library
@@ -48,6 +50,7 @@ def wanted() -> dict[Path, str]:
     return {
         PAGE: generated(PAGE.read_text(encoding="utf-8")),
         library_folder().parent / "schema.json": schema_json(),
+        Path(__file__).parent / "playbooks.md": playbook_page(own_library()),
         COMPILED: compiled_text(one.entry for one in own_library()),
     }
 
