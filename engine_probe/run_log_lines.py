@@ -25,6 +25,9 @@ _NO_TAG = frozenset({"", "MainProcess"})
 """vLLM to 0.10 prints no process in front of what its first process logs."""
 _BAR = re.compile(r"\d{1,3}%|\d(?:it|B)/s|s/it")
 _TRACEBACK = "Traceback (most recent call last):"
+_STARTED = "Application startup complete"
+"""The words by which a log tells that it serves: uvicorn's own line is silent where vLLM is given a logging
+configuration, because that is then uvicorn's too (vllm/config/logging.py, 0.32.0)."""
 _CAUSED = "The above exception was the direct cause of the following exception:"
 
 
@@ -109,7 +112,7 @@ def _good_news(event: ev.Event) -> str | None:  # noqa: PLR0911 - one a kind
     if isinstance(event, ev.ConfigBuilt):
         return f"the configuration{of} was built in {event.seconds:.1f} s"
     if isinstance(event, ev.Ready):
-        return f"{event.model or 'the model'} answers after {event.seconds:.1f} s"
+        return f"{_STARTED}: {event.model or 'the model'} answers after {event.seconds:.1f} s"
     if isinstance(event, ev.RequestAnswered) and not event.error:
         return f"request {event.path}: {event.status} in {event.seconds:.1f} s"
     return None

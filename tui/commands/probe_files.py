@@ -1,4 +1,4 @@
-"""What one probe run leaves for later: every event, and each model's text from byte 0."""
+"""What one probe run leaves for later: every event, and a log for each model, from byte 0."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from engine_probe import events as ev
 from engine_probe.locations import find_locations, writable
+from engine_probe.run_log import RunLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,9 @@ class RunFiles:
         self.folder = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 1_000_000:06d}"
         self.folder.mkdir()
         self._open = ExitStack()
-        self._files: dict[str, IO[str]] = {}
+        events = (self.folder / "events.jsonl").open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
+        self._events: IO[str] = self._open.enter_context(events)
+        self._logs: dict[str, RunLog] = {}
 
     def __enter__(self) -> RunFiles:
         return self
@@ -39,18 +42,21 @@ class RunFiles:
         self._open.close()
 
     def write(self, event: ev.Event) -> None:
-        self._file("events.jsonl").write(ev.encode(event) + "\n")
-        if isinstance(event, ev.Text):
-            self._file(f"{file_stem(event.model or 'model')}.log").write(event.line + "\n")
+        self._events.write(ev.encode(event) + "\n")
+        if event.model is not None:
+            log = self._log(event.model)
+            log.add(event)
+            log.flush()
 
     def log_of(self, model: str) -> Path:
         return self.folder / f"{file_stem(model)}.log"
 
-    def _file(self, name: str) -> IO[str]:
-        if name not in self._files:
-            file = (self.folder / name).open("a", encoding="utf-8", errors="backslashreplace", buffering=1)
-            self._files[name] = self._open.enter_context(file)
-        return self._files[name]
+    def _log(self, model: str) -> RunLog:
+        if model not in self._logs:
+            self._logs[model] = RunLog()
+            self._logs[model].open(self.log_of(model))
+            self._open.callback(self._logs[model].close)
+        return self._logs[model]
 
 
 def file_stem(model: str) -> str:
