@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine_probe.errors import InputError, nearest_word
 from engine_probe.redact import mask, names_a_secret
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
     from engine_probe.launch import Deployment, EngineSpec, Launch
 
-KEYS = ("args.NAME", "env.NAME", "gpus", "lora.NAME", "deployment.order")
+KEYS = ("args.NAME", "env.NAME", "gpus", "lora.NAME", "deployment.order", "deployment.start")
+STARTS = ("sequential", "parallel")
+UNSET = "unset"
+"""The word that takes an argument, a variable, an adapter or GPUs away, where only text can be written."""
 Change = bool | int | float | str | tuple[str, ...] | tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a key speaks of: `kind` is args, env, lora, gpus or order; `name` what follows the dot."""
+    """What a key speaks of: `kind` is args, env, lora, gpus, order or start; `name` what follows the dot."""
 
     kind: str
     name: str = ""
@@ -37,6 +40,8 @@ def target_of(deployment: Deployment, launch: str | None, key: str) -> Target:
             launch, key = name, key[len(prefix) + len(name) + 1 :]
     if key == "deployment.order":
         return Target("order")
+    if key == "deployment.start":
+        return Target("start")
     kind, dot, name = key.partition(".")
     if (kind not in ("args", "env", "lora") or not name) and (kind != "gpus" or dot):
         raise InputError(f'"{key}" cannot be changed in a deployment', allowed=KEYS, nearest=nearest_word(key, KEYS))
@@ -50,11 +55,14 @@ def target_of(deployment: Deployment, launch: str | None, key: str) -> Target:
 
 
 def change(deployment: Deployment, launch_name: str | None, key: str, value: Change) -> Deployment:
-    """The deployment with one thing changed; None takes it away. Errors: InputError."""
+    """The deployment with one thing changed; None, or `unset`, takes it away. Errors: InputError."""
     target = target_of(deployment, launch_name, key)
+    if target.kind == "start":
+        return replace(deployment, start=new_start(value))
     if target.kind == "order":
         by_name = {model.name: model for model in deployment.models}
         return replace(deployment, models=tuple(by_name[name] for name in new_order(deployment, value)))
+    value = without_word(value)
     models = tuple(_changed(m, target, value) if m.name == target.launch else m for m in deployment.models)
     return replace(deployment, models=models)
 
@@ -66,6 +74,22 @@ def _changed(launch: Launch, target: Target, value: Change) -> Launch:
         return launch.without_arg(target.name) if value is None else launch.with_arg(target.name, value)  # type: ignore[arg-type]
     text = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return launch.with_env(target.name, text) if target.kind == "env" else launch.with_lora(target.name, text)
+
+
+def without_word(value: Change) -> Change:
+    """None for the word `unset`."""
+    return None if value == UNSET else value
+
+
+def new_start(value: Change) -> Literal["sequential", "parallel"]:
+    """Errors: InputError."""
+    if value == "sequential":
+        return "sequential"
+    if value == "parallel":
+        return "parallel"
+    raise InputError(
+        f"models start one of two ways, not {rendered(value)}", allowed=STARTS, nearest=nearest_word(str(value), STARTS)
+    )
 
 
 def gpus_of(value: Change) -> tuple[int, ...] | None:

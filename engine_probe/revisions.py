@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.arg_values import canonical_name
-from engine_probe.changes import Change, change, diff, gpus_of, new_order, target_of
+from engine_probe.changes import Change, change, diff, gpus_of, new_order, new_start, target_of, without_word
 from engine_probe.deployment import deployment_text, digest_of, placed_arg, placed_path, read_bytes
 from engine_probe.errors import InputError
 from engine_probe.strict_yaml import text_of_bytes
@@ -111,6 +111,9 @@ def _edited(text: str, before: Deployment, launch: str | None, key: str, value: 
     names = [model.name for model in before.models]
     if target.kind == "order":
         return reordered(text, ("models",), [names.index(name) for name in new_order(before, value)])
+    if target.kind == "start":
+        return set_key(text, (), "start", new_start(value))
+    value = without_word(value)
     at = ("models", names.index(target.launch or ""))
     if target.kind == "gpus":
         gpus = gpus_of(value)

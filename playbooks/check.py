@@ -31,6 +31,7 @@ _SETTABLE = (
     (re.compile(r"engine\.packages\.[\w.-]+"), "engine.packages.NAME"),
     (re.compile(r"files\..+"), "files.NAME"),
     (re.compile(r"deployment\.order"), "deployment.order"),
+    (re.compile(r"deployment\.start"), "deployment.start"),
     (re.compile(r"host\.[a-z_]+"), "host.NAME"),
 )
 _WITHIN = re.compile(r"start|\d+(\.\d+)?s")
@@ -134,7 +135,8 @@ def _samples(playbook: Playbook) -> Iterator[Problem]:
         if found is None or any(pattern.search(sample.line) for pattern in unless):
             yield Problem(("samples", "match", number, "line"), "this line must match, and does not")
             continue
-        proved.add(found[0].id)
+        # The same text may be several wordings, told apart by what narrows them.
+        proved |= {wording.id for wording in wordings if wording.captured(sample.line) is not None}
         if found[1] != sample.facts:
             text = f"this line yields {found[1]}, not {dict(sample.facts)}"
             yield Problem(("samples", "match", number, "facts"), text)

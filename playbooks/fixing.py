@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.arg_values import canonical_value
-from engine_probe.changes import gpus_of
+from engine_probe.changes import UNSET, gpus_of
 from engine_probe.deployment import change, diff
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
@@ -88,6 +88,8 @@ def with_value(option: FixOption, session: Session, value: str) -> FixOption:
         after = change(session.deployment, session.model, option.key, to_value(value))
     except InputError as error:
         return replace(option, new_value=value, unavailable=str(error))
+    if after == session.deployment:
+        return replace(option, new_value=value, unavailable=f"{option.key} is that already")
     option = replace(option, new_value=value, title=_title(session, option.key, value))
     option = replace(option, proposed=None if value == proposed else proposed)
     cause = next((one for one in session.causes if any(option.id in each.fixes for each in one.hypotheses)), None)
@@ -208,7 +210,7 @@ def _title(session: Session, key: str, value: str) -> str:
     """`max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`."""
     name = key.partition(".")[2] or key
     unit = _unit(key)
-    new = wording.quantity(number_or_text(value), unit)
+    new = "not set" if value == UNSET else wording.quantity(number_or_text(value), unit)
     if unit == "bytes" and value.isdigit():
         new += f" ({int(value):,} bytes)"
     old = old_value(session, key)

@@ -242,6 +242,25 @@ def test_last_key_of_a_mapping_takes_the_mapping_with_it(tmp_path: Path) -> None
     assert (gone, come) == (["    lora:", "      support: adapters/support   # trained in May"], [])
 
 
+def test_the_word_unset_takes_an_argument_away(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    before = read_deployment(path)
+    name = next(iter(before.models[0].args))
+    revision = write_revision(path, before, before.models[0].name, f"args.{name}", "unset")
+    assert name not in read_deployment(path).models[0].args
+    undo_revision(path, revision)
+    assert path.read_text() == FILE
+
+
+def test_models_start_one_after_the_other_or_together(tmp_path: Path) -> None:
+    path = written(tmp_path, "start: parallel  # at once\nmodels:\n  - {name: a, model: m}\n")
+    revision = write_revision(path, read_deployment(path), None, "deployment.start", "sequential")
+    assert path.read_text() == "start: sequential  # at once\nmodels:\n  - {name: a, model: m}\n"
+    assert revision.diff == ("-  start: parallel", "+  start: sequential")
+    with pytest.raises(InputError, match=r"one of two ways(.|\n)*sequential"):
+        write_revision(path, read_deployment(path), None, "deployment.start", "sequentially")
+
+
 def test_order_moves_items_with_their_comments(tmp_path: Path) -> None:
     path = written(tmp_path)
     deployment = read_deployment(path)
