@@ -1,10 +1,50 @@
-"""Computed facts for playbooks about lora."""
+"""Facts about LoRA limits: the values that this release allows."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from playbooks.computing import Computed
+from engine_probe.facts import Known
+from playbooks.computing import Computed, MissingInputError, first_number, known, number
 
-COMPUTED: tuple[Computed, ...] = ()
+if TYPE_CHECKING:
+    from playbooks.conditions import Lookup
+
+# config.py 0.5.5 to 0.10.2 and config/lora.py from 0.11.2
+_RANKS_BEFORE_011 = (8, 16, 32, 64, 128, 256, 320, 512)
+_RANKS = (1, *_RANKS_BEFORE_011)
+
+
+def _rank_allowed(lookup: Lookup) -> tuple[float, str]:
+    """The smallest `--max-lora-rank` of this release that takes the adapter."""
+    wanted = first_number(lookup, "adapter_rank", "asked_rank", "adapter.rank")
+    version = lookup("engine.vllm_version")
+    is_old = isinstance(version, Known) and str(version.value).startswith(tuple(f"0.{minor}." for minor in range(11)))
+    ranks = _RANKS_BEFORE_011 if is_old or not isinstance(version, Known) else _RANKS
+    allowed = next((rank for rank in ranks if rank >= wanted), None)
+    if allowed is None:
+        raise MissingInputError(f"rank {wanted:g} is above {ranks[-1]}, the largest that vLLM takes")
+    return allowed, f"the next allowed value for rank {wanted:g}"
+
+
+def _cpu_loras_needed(lookup: Lookup) -> tuple[float, str]:
+    return int(first_number(lookup, "max_loras", "launch.max_loras")), "max-loras: the host must hold at least as many"
+
+
+def _slots_needed(lookup: Lookup) -> tuple[float, str]:
+    return int(number(lookup, "adapters_asked")), "adapters of one batch"
+
+
+COMPUTED: tuple[Computed, ...] = (
+    Computed(
+        "lora.max_rank_needed",
+        "max-lora-rank that takes it",
+        "",
+        "smallest allowed max-lora-rank",
+        known(_rank_allowed),
+    ),
+    Computed(
+        "lora.cpu_loras_needed", "max-cpu-loras needed", "", "smallest max-cpu-loras allowed", known(_cpu_loras_needed)
+    ),
+    Computed("lora.slots_needed", "LoRA slots needed", "", "max-loras for that batch", known(_slots_needed)),
+)

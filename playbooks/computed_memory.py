@@ -111,7 +111,10 @@ def _length_that_fits(lookup: Lookup) -> tuple[float, str]:
 
 
 def _utilization_now(lookup: Lookup) -> tuple[float, str]:
-    if isinstance(lookup("launch.gpu_memory_utilization"), Known):
+    launched = lookup("launch.gpu_memory_utilization")
+    if isinstance(launched, Unknown):
+        raise MissingInputError(f"launch.gpu_memory_utilization is unknown: {launched.reason}")
+    if isinstance(launched, Known):
         return number(lookup, "launch.gpu_memory_utilization"), "launch.gpu_memory_utilization"
     version = lookup("engine.vllm_version")
     if not isinstance(version, Known):

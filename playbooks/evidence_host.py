@@ -113,6 +113,7 @@ def _gpu_values(gpu: Mapping[str, Any], state: HostState) -> dict[str, Value | N
     largest = max(sized, key=lambda pair: pair[0], default=(0.0, {}))[1]
     engines = {pid for server in state.servers for pid in _pids(server)}
     orphans = [one for one in processes if _is_orphan(one, state.servers)]
+    none_gib = 0.0 if isinstance(gpu.get("processes"), list) else None
     free = _free_gib(gpu)
     used = _number(gpu.get("used_gib"))
     return {
@@ -128,7 +129,7 @@ def _gpu_values(gpu: Mapping[str, Any], state: HostState) -> dict[str, Value | N
             sum(size for size, one in sized if one.get("pid") in engines or one.get("model")), 2
         ),
         "gpu.orphan_pid": orphans[0].get("pid") if orphans else None,
-        "gpu.orphan_gib": _number(orphans[0].get("used_gib")) if orphans else None,
+        "gpu.orphan_gib": _number(orphans[0].get("used_gib")) if orphans else none_gib,
     }
 
 
