@@ -43,6 +43,8 @@ class Moment:
     has_models: bool = False
     """The log tells of more than one model."""
     can_tell_causes: bool = True
+    is_bare: bool = False
+    """Nothing but the text of a log is shown."""
     is_inner: bool = False
     """The log viewer lies over the screen that opened it."""
 
@@ -123,7 +125,7 @@ def _is_filtering(moment: Moment) -> bool:
 
 
 def _can_go_back(moment: Moment) -> bool:
-    return moment.place != "logs" or (moment.is_inner and not moment.filtering and not moment.has_search)
+    return moment.place != "logs" or (moment.is_inner and not (moment.filtering or moment.has_search or moment.is_bare))
 
 
 def _can_find_next(moment: Moment) -> bool:
@@ -162,8 +164,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("log_big", "l", "l", "log", "Give the log the whole screen, with filters and search", _WIZARD),
     Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
            lambda m: m.memory_folded),
-    Action("done", "escape", "esc", "done", "Take letters as keys again, or end the search", _LOGS,
-           lambda m: m.filtering or m.has_search),
+    Action("done", "escape", "esc", "done", "Take letters as keys again, leave bare mode, or end the search", _LOGS,
+           lambda m: m.filtering or m.has_search or m.is_bare),
     Action("level", "l", "l", "level", "Show warnings and errors only, then errors only, then all", _LOGS,
            _is_filtering),
     Action("stage", "s", "s", "stage", "Show one load stage only, the next one at each press", _LOGS, _is_filtering),
@@ -195,6 +197,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("goto", "G", "G", "go to", "Go to a line by its number, or to a time: 10:11, 03-02 10:11", _LOGS),
     Action("raw", "r", "r", "raw", "Show lines as they were printed, or in columns again", _LOGS),
     Action("wrap", "w", "w", "wrap", "Fold long lines so that all of them is seen, or cut them again", _LOGS,
+           _is_reading),
+    Action("bare", "b", "b", "bare", "Show nothing but the text, for the mouse to select; b again leaves", _LOGS,
            _is_reading),
     Action("pause_view", "space", "space", "pause", "Stay here while the log goes on", _LOGS,
            lambda m: not m.log_paused),

@@ -20,6 +20,7 @@ from tui.log_times import asked_time, first_line_at
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import AskText
 from tui.screens.leaving import short_path
+from tui.terminal_mouse import take_mouse
 from tui.widgets.clean_text import clean
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.log_filters import LogFilters, next_level, next_model, next_stage, toggled
@@ -58,6 +59,12 @@ class LogViewerScreen(ConsoleScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("logs")]
     DEFAULT_CSS = "LogViewerScreen #log-title { height: 1; padding: 0 1; background: $panel; }"
+    CSS = """
+    LogViewerScreen.-bare #log-title, LogViewerScreen.-bare #log-stages, LogViewerScreen.-bare #log-filters,
+    LogViewerScreen.-bare #keys { display: none; }
+    LogViewerScreen.-bare #log-view { border: none; padding: 0; scrollbar-size: 0 0; }
+    LogViewerScreen.-bare.-told #keys { display: block; }
+    """
 
     def __init__(self, log: OpenedLog, *, is_inner: bool = False) -> None:
         """`is_inner`: it lies over another screen, which owns the log."""
@@ -68,6 +75,8 @@ class LogViewerScreen(ConsoleScreen):
         self._wants_cause = False
         self._gone_to: tuple[int | None, int] = (None, 0)
         """What the last jump marked, and the line that it was for: a closed traceback stands for many lines."""
+        self._followed_at: int | None = None
+        """The first line that was seen when bare mode took the place of following."""
         glyphs = self.console.glyphs
         self.view = LogView(log, glyphs, id="log-view")
         self._title = Words(glyphs, id="log-title")
@@ -95,6 +104,7 @@ class LogViewerScreen(ConsoleScreen):
             has_models=len(self._log.models) > 1,
             can_tell_causes=self._log.can_tell_causes,
             is_inner=self._is_inner,
+            is_bare=self.view.bare,
         )
 
     # Reading and drawing
@@ -142,6 +152,43 @@ class LogViewerScreen(ConsoleScreen):
 
     def do_raw(self) -> None:
         self.view.look(raw=not self.view.raw)
+
+    def do_bare(self) -> None:
+        """The mouse is the terminal's until bare mode is left, and nothing moves while a person selects."""
+        view = self.view
+        is_bare, was_following = not view.bare, view.following
+        self.set_class(is_bare, "-bare")
+        view.follow(False)
+        follows_again = view.place == self._followed_at
+        view.look(bare=is_bare)
+        take_mouse(self.app, not is_bare)
+        self._followed_at = view.place if is_bare and was_following else None
+        if is_bare:
+            self.tell("Bare: select with the mouse as in any terminal; b or esc leaves", style="$accent bold")
+        elif follows_again:
+            view.follow(True)
+
+    def tell(self, words: str, path: str = "", style: str = "$success bold") -> None:
+        self.add_class("-told")
+        super().tell(words, path, style)
+
+    def unsay(self) -> None:
+        self.remove_class("-told")
+        super().unsay()
+
+    def on_key(self) -> None:
+        self.remove_class("-told")
+
+    def on_screen_suspend(self) -> None:
+        take_mouse(self.app, True)
+
+    def on_screen_resume(self) -> None:
+        super().on_screen_resume()
+        take_mouse(self.app, not self.view.bare)
+
+    def on_unmount(self) -> None:
+        self._log.fold_lines(True)
+        take_mouse(self.app, True)
 
     def do_wrap(self) -> None:
         self.view.look(wrap=not self.view.wrap)
@@ -285,6 +332,8 @@ class LogViewerScreen(ConsoleScreen):
     def do_done(self) -> None:
         if self._filtering:
             self._filtering = False
+        elif self.view.bare:
+            self.do_bare()
         else:
             self._log.search("")
         self._draw_about()

@@ -80,7 +80,7 @@ class LogView(ScrollView, can_focus=True):
         self._end = Spot(0)
         """The first row when the end is seen."""
         self.following = True
-        self.raw = False
+        self.raw = self.bare = False
         self.wrap = False
         self.marked: int | None = None
 
@@ -123,7 +123,7 @@ class LogView(ScrollView, can_focus=True):
 
     def _draw_if_changed(self) -> None:
         """A slow connection is sent nothing while what is seen stays the same."""
-        look = (self.marked, self.raw, self.wrap, self._log.pattern)
+        look = (self.marked, self.is_as_printed, self.wrap, self._log.pattern)
         seen = (self.scroll_offset, self._skip, self.size, self.visible_rows(), look)
         if seen != self._seen:
             self._seen = seen
@@ -139,7 +139,7 @@ class LogView(ScrollView, can_focus=True):
         if was_moved and self.marked is not None:
             self.marked = log.seen_as(self.marked)
         self._rows_of = log.state_of_rows
-        look = (self.raw, self.wrap, self.scrollable_content_region.width if self.wrap else 0, log.pattern)
+        look = (self.is_as_printed, self.wrap, self.scrollable_content_region.width if self.wrap else 0, log.pattern)
         state = (log.state_of_rows, self.shows_tail, look)
         if self._generation != log.generation:
             self._generation, self.marked = log.generation, None
@@ -189,7 +189,7 @@ class LogView(ScrollView, can_focus=True):
         return folded_row(row, fold, hidden, self._glyphs)
 
     def _text(self, row: ShownRow) -> str:
-        text = row.raw if self.raw else row.text
+        text = row.raw if self.is_as_printed else row.text
         return self._glyphs.text(text + hidden_words(row) if self.wrap else text)
 
     def _height_of(self, row: int) -> int:
@@ -202,7 +202,7 @@ class LogView(ScrollView, can_focus=True):
             if shown is None or shown.is_break:
                 return [(0, 0)]
             width = self.scrollable_content_region.width
-            fixed = 0 if self.raw else columns_cells(self.size.width)
+            fixed = 0 if self.is_as_printed else columns_cells(self.size.width)
             pieces = folded(self._text(shown), width - fixed) if self.wrap else [(0, len(self._text(shown)))]
             if self._tail:
                 return pieces
@@ -253,12 +253,18 @@ class LogView(ScrollView, can_focus=True):
         if not self.following:
             self._to(Spot(self._log.row_of(line)))
 
-    def look(self, *, raw: bool | None = None, wrap: bool | None = None) -> None:
-        """Show lines as they were printed or in columns; wrap long ones or cut them."""
+    @property
+    def is_as_printed(self) -> bool:
+        """Lines are whole, without columns, and no traceback is folded."""
+        return self.raw or self.bare
+
+    def look(self, *, raw: bool | None = None, wrap: bool | None = None, bare: bool | None = None) -> None:
+        """Show lines as they were printed or in columns; wrap long ones or cut them; `bare`: nothing but their text."""
         line = self._log.line_at(self.scroll_offset.y)
         self.raw = self.raw if raw is None else raw
         self.wrap = self.wrap if wrap is None else wrap
-        self._log.fold_lines(not self.raw)
+        self.bare = self.bare if bare is None else bare
+        self._log.fold_lines(not self.is_as_printed)
         self.keep_place(line)
 
     def follow(self, following: bool) -> None:
@@ -367,7 +373,7 @@ class LogView(ScrollView, can_focus=True):
         return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width) if is_marked else whole
 
     def _fixed(self, row: ShownRow, piece: int) -> list[Segment]:
-        if self.raw:
+        if self.is_as_printed:
             return []
         if piece:
             return [Segment(" " * columns_cells(self.size.width), self._styled(row.level))]
