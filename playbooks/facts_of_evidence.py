@@ -50,7 +50,7 @@ NEIGHBOURS = (
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),
-    ("deployment.free_gpus", "GPUs that no model uses", "", "indices of the host's GPUs that no launch names"),
+    ("deployment.free_gpus", "GPUs that no model uses", "", "as many as this launch needs; unknown where fewer are free"),
 )
 HOST = (
     ("host.shm_total_gib", "size of /dev/shm", "GiB", "size of /dev/shm"),

@@ -38,13 +38,14 @@ def neighbour_facts(
     others = [one for one in deployment.models if one.name != launch.name and mine & set(gpus_used(one))]
     together = [_utilization(one, version) for one in (launch, *others)]
     used = {gpu for one in deployment.models for gpu in gpus_used(one)}
-    free = sorted(set(host_gpus) - used)
+    needed = len(gpus_used(launch))
+    free = sorted(set(host_gpus) - used)[:needed]
     values: dict[str, Value | None] = {
         "neighbours.count": len(others),
         "neighbours.names": " ".join(one.name for one in others) or None,
         "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
-        "deployment.free_gpus": ",".join(map(str, free)) or None,
+        "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
     origin = str(deployment.path or "the deployment")
     return {

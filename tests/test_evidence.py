@@ -1,0 +1,117 @@
+"""Evidence beside the log: which launch a log is of, its neighbours, a saved state of the host."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine_probe.errors import InputError
+from engine_probe.facts import Known, Unknown
+from engine_probe.launch import Deployment, Launch
+from playbooks.evidence import Evidence
+from playbooks.evidence_host import HostState, host_facts, read_host_state
+from playbooks.neighbours import gpus_used, neighbour_facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHAT = Launch("chat-70b", "/models/Llama-3-70B", {"tensor-parallel-size": 4, "gpu-memory-utilization": 0.9})
+CODE = Launch("code-13b", "acme/code-13b", {})
+BOTH = Deployment(models=(CHAT, CODE))
+
+
+def values(facts: dict[str, Any], *names: str) -> list[Any]:
+    return [facts[name].value if isinstance(facts[name], Known) else None for name in names]
+
+
+def test_without_gpus_a_launch_takes_the_first_ones_that_its_ranks_need() -> None:
+    assert gpus_used(CHAT) == (0, 1, 2, 3)
+    assert gpus_used(replace(CODE, gpus=(5,))) == (5,)
+
+
+def test_neighbours_share_a_gpu_and_add_up() -> None:
+    facts = neighbour_facts(CODE, BOTH, "0.11.2", range(8))
+    names = ("neighbours.count", "neighbours.names", "neighbours.utilization_sum", "deployment.free_gpus")
+    assert values(facts, *names) == [1, "chat-70b", 1.8, "4"]
+    apart = Deployment(models=(CHAT, replace(CODE, gpus=(4,))))
+    assert values(neighbour_facts(apart.models[1], apart, "0.11.2"), "neighbours.count", "neighbours.names") == [
+        0,
+        None,
+    ]
+
+
+def test_a_default_utilization_needs_the_release() -> None:
+    assert values(neighbour_facts(CODE, BOTH, "0.20.2"), "neighbours.utilization_sum") == [1.82]
+    assert values(neighbour_facts(CODE, BOTH, None), "neighbours.utilization_sum") == [None]
+
+
+def test_as_many_free_gpus_as_the_launch_needs_or_none() -> None:
+    assert values(neighbour_facts(CHAT, BOTH, None, range(7)), "deployment.free_gpus") == [None]
+    assert values(neighbour_facts(CHAT, BOTH, None, range(8)), "deployment.free_gpus") == ["4,5,6,7"]
+
+
+def test_without_a_deployment_nothing_is_known_of_neighbours() -> None:
+    fact = neighbour_facts(CODE, None, None)["neighbours.count"]
+    assert fact == Unknown("no deployment was given")
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("acme/code-13b", "code-13b"), ("/models/Llama-3-70B", "chat-70b"), ("code-13b", "code-13b"), ("other", None)],
+)
+def test_the_launch_whose_log_it_is(model: str, name: str | None) -> None:
+    found = Evidence(deployment=BOTH).launch_of(model)
+    assert (found.name if found else None) == name
+
+
+def test_of_a_single_launch_any_log_is() -> None:
+    assert Evidence(deployment=Deployment(models=(CODE,))).launch_of(None) == CODE
+    assert Evidence(launch=CHAT).launch_of("other") == CHAT
+
+
+STATE = {
+    "schema": 1,
+    "driver_version": "580.65",
+    "gpus": [
+        {"index": 0, "name": "A100", "total_gib": 79.25, "used_gib": 71.8, "processes": [
+            {"pid": 7, "name": "VLLM::Worker_TP0", "used_gib": 71.0}, {"pid": 9, "name": "x", "used_gib": 0.8}]},
+        {"index": 4, "name": "A100", "total_gib": 79.25, "used_gib": 0.5, "free_gib": 78.0, "processes": None},
+    ],
+    "host": {"ram_total_gib": 503, "shm_total_gib": 0.0625, "shm_free_gib": "?"},
+    "servers": [{"name": "chat-70b", "pid": 5, "is_orphan": True, "processes": [{"pid": 7}]}],
+}  # fmt: skip
+
+
+def test_a_saved_state_tells_of_the_launchs_fullest_gpu() -> None:
+    facts = host_facts(HostState(STATE, "host.json"), CODE)
+    names = ("gpu.total_gib", "gpu.used_by_others_gib", "gpu.largest_other_pid", "gpu.orphan_pid", "gpu.neighbours_gib")
+    assert values(facts, *names) == [79.25, 71.8, 7, 7, 71.0]
+    free = facts["gpu.free_before_launch_gib"]
+    assert isinstance(free, Known)
+    assert round(float(free.value), 2) == 7.45
+    assert (free.source, free.origin) == ("measured", "host.json, GPU 0")
+    assert values(facts, "host.total_gib", "host.shm_total_gib", "host.shm_free_gib") == [503, 0.0625, None]
+    assert values(host_facts(HostState(STATE, "s"), replace(CODE, gpus=(4,))), "gpu.free_before_launch_gib") == [78.0]
+
+
+def test_no_state_is_unknown_with_why() -> None:
+    assert host_facts(None, CODE)["gpu.total_gib"] == Unknown("no state of the host was given")
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"gpus": 3}', "{" * 9])
+def test_what_is_no_saved_state_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match="--host-state"):
+        read_host_state(path)
+
+
+@pytest.mark.parametrize("odd", [{"gpus": [None, 3, {"index": "x"}]}, {"gpus": [{"processes": [3, {}]}], "host": 4}])
+def test_odd_values_in_a_state_are_not_known(tmp_path: Path, odd: dict[str, Any]) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps(odd), encoding="utf-8")
+    facts = host_facts(read_host_state(path), None)
+    assert isinstance(facts["gpu.total_gib"], Unknown)
