@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -133,30 +132,6 @@ async def test_a_terminal_without_unicode_gets_ascii(path):
     async with viewing(path, (80, 24), ASCII) as viewer:
         await viewer.press("exclamation_mark", "f")
         assert all(strip.text.isascii() for strip in viewer.screen._compositor.render_strips())
-
-
-@pytest.mark.parametrize(
-    ("words", "is_viewed"),
-    [
-        ([], True),
-        (["--plain"], False),
-        (["--json"], False),
-        (["--stages"], False),
-        (["--level", "ERROR"], False),
-        (["--grep", "x"], False),
-    ],
-    ids=str,
-)
-def test_only_a_file_without_options_is_opened_on_a_terminal(path, monkeypatch, words, is_viewed):
-    from tui.commands import logs
-
-    viewed = []
-    monkeypatch.setattr("tui.app.run_viewer", lambda path: viewed.append(path) or 0)
-    monkeypatch.setenv("TERM", "xterm")
-    for stream in (sys.stdin, sys.stdout):
-        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
-    assert logs.logs.main([str(path), *words], standalone_mode=False) == 0
-    assert viewed == ([path] if is_viewed else [])
 
 
 async def test_the_end_is_followed_until_a_person_moves_up(long):

@@ -37,6 +37,8 @@ class Moment:
     filtering: bool = False
     """The next letter chooses what the log viewer shows."""
     has_search: bool = False
+    has_several: bool = False
+    """Several logs are shown, merged."""
     fold: Literal["open", "closed"] | None = None
     """The traceback that `enter` would close or open."""
     has_folds: bool = False
@@ -195,6 +197,8 @@ ACTIONS: tuple[Action, ...] = (
            lambda m: m.has_folds, in_footer=False),
     Action("next_stage", "g", "g", "stage", "Go to the line at which the next load stage begins", _LOGS),
     Action("goto", "G", "G", "go to", "Go to a line by its number, or to a time: 10:11, 03-02 10:11", _LOGS),
+    Action("merge", "m", "m", "merge", "Show the first log alone, the next one at each press, then all again", _LOGS,
+           lambda m: m.has_several and not m.filtering),
     Action("raw", "r", "r", "raw", "Show lines as they were printed, or in columns again", _LOGS),
     Action("wrap", "w", "w", "wrap", "Fold long lines so that all of them is seen, or cut them again", _LOGS,
            _is_reading),

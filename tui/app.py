@@ -275,26 +275,11 @@ def run_console(
         read_deployment(deployment)
     _demand_terminal()
     app = ConsoleApp(real_backend(engine, cold=cold), deployment=deployment, start=start, glyphs=choose(ascii_only))
-    code = asyncio.run(_run(app))
+    code = asyncio.run(run_app(app))
     if app.bug is not None:
         raise app.bug
     if app.last_session is not None:
         sys.stdout.write("\n".join(farewell(app.last_session, temporary=app.last_is_temporary)) + "\n")
-    return code
-
-
-def run_viewer(path: Path, *, ascii_only: bool | None = None) -> int:
-    """Opens the console on one log. Raises InputError when it cannot be read."""
-    from tui.backend import real_backend  # noqa: PLC0415 -- as above
-    from tui.opened_log import OpenedLog  # noqa: PLC0415 -- a console without a log does without
-
-    _demand_terminal()
-    log = OpenedLog.of_file(path)
-    app = ConsoleApp(real_backend(), log=log, glyphs=choose(ascii_only))
-    code = asyncio.run(_run(app))
-    log.close()
-    if app.bug is not None:
-        raise app.bug
     return code
 
 
@@ -313,7 +298,7 @@ def _end_without_terminal(app: ConsoleApp) -> None:
     app.end_by_signal(signal.SIGHUP)
 
 
-async def _run(app: ConsoleApp) -> int:
+async def run_app(app: ConsoleApp) -> int:
     """Signals are handled between two events, never inside one: the console leaves by its own way out."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, app.end_by_signal, signal.SIGTERM)

@@ -112,6 +112,12 @@ class OpenedLog:
         names = [one.name for one in opened]
         return cls(merged, merged, " + ".join(names) if len(names) < 3 else f"{len(names)} logs", names)
 
+    @property
+    def shown_label(self) -> str:
+        """One of several logs may be shown alone."""
+        source = self.wanted.source
+        return self.label if source is None else f"{self.sources[source]}, {source + 1} of {len(self.sources)}"
+
     def close(self) -> None:
         self._followed.close()
 

@@ -127,6 +127,11 @@ class MergedIndex:
         """The number of the log, and the line's number in it."""
         return self._order.locate(line)
 
+    @property
+    def taken(self) -> list[int]:
+        """How many lines of each log are merged."""
+        return list(self._order.taken)
+
     def lines(self, start: int, stop: int) -> list[LogLine]:
         return self.lines_at(range(max(0, start), min(stop, self.line_count)))
 

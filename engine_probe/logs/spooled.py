@@ -23,15 +23,16 @@ _STEP_SECONDS = 0.01
 class SpooledLog:
     """Says what happens to a pipe, and to the program behind it, which ends with `close`."""
 
-    def __init__(self, log: LogIndex, spool: Spool, child: Child | None = None) -> None:
+    def __init__(self, log: LogIndex, spool: Spool, child: Child | None = None, *, follow: bool = True) -> None:
         self.log = log
+        self._follow = follow
         self.breaks: list[Break] = []
         self._spool, self._child = spool, child
         self._to_say = {"trouble", "end"}
 
     @property
     def has_begun(self) -> bool:
-        return self._spool.has_begun
+        return self._spool.has_begun if self._follow else self._spool.has_ended
 
     @property
     def failure(self) -> str | None:
@@ -68,7 +69,10 @@ class SpooledLog:
 
 
 def open_sources(sources: Sequence[Source], *, follow: bool = True, stdin: int = 0) -> list[NamedLog]:
-    """Raises InputError where one cannot be read; the others are closed then. `stdin`: where `-` is read from."""
+    """Raises InputError where one cannot be read; the others are closed then.
+
+    `follow`: what a pipe brings later is new; else it is waited for. `stdin`: where `-` is read from.
+    """
     with ExitStack() as stack:
         opened = []
         for source, name in zip(sources, short_names(sources), strict=True):
@@ -92,4 +96,4 @@ def _open(source: Source, follow: bool, stdin: int) -> tuple[LogIndex, FollowedL
             child.end()
         raise InputError(f"cannot keep what {source.label} prints: {error.strerror or error}") from error
     log = LogIndex(spool.file)
-    return log, SpooledLog(log, spool, child)
+    return log, SpooledLog(log, spool, child, follow=follow)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -10,18 +9,22 @@ from typing import TYPE_CHECKING
 import click
 
 from engine_probe.errors import InputError
-from engine_probe.stage_names import STAGES
 from engine_probe.logs.index_classes import LAYERS, LEVELS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_time import Span, parse_time
 from engine_probe.logs.index_wanted import Wanted
-from engine_probe.logs.sources import Source, parse_source, path_of
+from engine_probe.logs.sources import Source, parse_source
+from engine_probe.stage_names import STAGES
+from tui.commands.logs_merge import MergedReader
 from tui.commands.logs_print import LinePrinter, StagePrinter
 from tui.commands.logs_read import Reader
+from tui.commands.logs_terminal import is_screen, keyboard_and_pipe
 from tui.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tui.commands.logs_print import Naming
 
 _NAMED_LEVELS = LEVELS[1:]
 
@@ -37,9 +40,11 @@ _NAMED_LEVELS = LEVELS[1:]
 @click.option("--until", metavar="T", help="The same, for the end; both ends belong to it.")
 @click.option("--grep", metavar="RE", help="Only lines that match this Python regular expression; (?i) ignores case.")
 @click.option("--stages", "only_stages", is_flag=True, help="Only the lines at which a load stage begins.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is written later, through rotation, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Print also what is written later, through rotation, until Ctrl-C.")
+@click.option("--merge", is_flag=True, help="Print several logs in the order of their times, each line behind its log.")
 @click.option("--plain", is_flag=True, help="Print also on a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line.")
+@click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII only.")
 @click.argument("words", nargs=-1, metavar="[SOURCE]…")
 def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     layers: tuple[str, ...],
@@ -53,18 +58,22 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     grep: str | None,
     only_stages: bool,
     follow: bool,
+    merge: bool,
     plain: bool,
     as_json: bool,
+    ascii_only: bool,
     words: tuple[str, ...],
 ) -> int:
-    """Look at a vLLM log, or print the lines of it that are wanted.
+    """Look at vLLM logs, or print the lines of them that are wanted.
 
-    One file without any option opens on a terminal, to scroll, filter and search; all else prints.
+    On a terminal it opens the viewer: it follows, filters and searches, and merges several logs by time. The options
+    above choose what it shows first. With --plain, --json or --stages, or without a terminal, it prints.
 
     \b
     vllm-console logs vllm.log
-    vllm-console logs vllm.log --level WARNING --layer engine
-    kubectl logs vllm-0 | vllm-console logs - --stage weight_load
+    vllm-console logs head.log worker.log --level WARNING
+    docker logs -f vllm 2>&1 | vllm-console logs -
+    kubectl logs vllm-0 | vllm-console logs - --stage weight_load --plain
     vllm-console logs docker:vllm --follow --json
 
     SOURCE is a file, - (standard input, also without any SOURCE), docker:NAME, unit:NAME (systemd) or
@@ -81,27 +90,17 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     )
     sources = _sources(words)
     pattern = _pattern(grep)
-    if not (plain or as_json or only_stages or follow) and _can_be_viewed(sources, wanted, pattern):
-        from tui.app import run_viewer
+    if not (plain or as_json or only_stages) and is_screen():
+        stdin = keyboard_and_pipe(sources)
+        if stdin is not None:
+            from tui.viewing import run_viewer
 
-        return run_viewer(path_of(sources[0]))
+            return run_viewer(sources, wanted, grep or "", stdin=stdin, ascii_only=ascii_only or None)
     output = Output(as_json)
-    is_one = len(sources) == 1
-    printer = StagePrinter(output, is_one) if only_stages else LinePrinter(output, is_one)
-    return Reader(sources, wanted, pattern, printer, follow=follow).run()
-
-
-def _can_be_viewed(sources: Sequence[Source], wanted: Wanted, pattern: re.Pattern[bytes] | None) -> bool:
-    """One file, all of it, on a terminal that can be drawn on: a person looks at it."""
-    is_one_file = len(sources) == 1 and sources[0].kind == "file"
-    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    return (
-        is_one_file
-        and is_terminal
-        and pattern is None
-        and wanted == Wanted()
-        and os.environ.get("TERM", "") not in ("", "dumb")
-    )
+    naming: Naming = "no" if len(sources) == 1 else "before" if merge else "above"
+    printer = StagePrinter(output, naming) if only_stages else LinePrinter(output, naming)
+    reader = MergedReader if naming == "before" else Reader
+    return reader(sources, wanted, pattern, printer, follow=follow).run()
 
 
 def _sources(words: Sequence[str]) -> list[Source]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from tui.output import printable
 
@@ -22,27 +22,32 @@ class Printer(Protocol):
     def broken(self, source: Source, happened: Break) -> None: ...
 
 
-class _Sectioned:
-    """Names the source above its lines where there are several, as `tail` does."""
+Naming = Literal["no", "above", "before"]
+"""Where several sources are named: above their lines, as `tail` does, or before each line, where they are merged."""
 
-    def __init__(self, output: Output, is_one: bool) -> None:
+
+class _Named:
+    def __init__(self, output: Output, naming: Naming) -> None:
         self._output = output
-        self._is_one = is_one
+        self._naming = naming
         self._last: Source | None = None
 
     def _head(self, source: Source) -> None:
-        if not self._is_one and source != self._last:
+        if self._naming == "above" and source != self._last:
             self._output.text(f"==> {source.label} <==", "bold")
         self._last = source
+
+    def _before(self, source: Source) -> str:
+        return f"{source.label}: " if self._naming == "before" else ""
 
     def broken(self, source: Source, happened: Break) -> None:
         """Mark where the log does not simply go on."""
         self._head(source)
-        self._output.text(f"--- {happened.words} ---", "bold")
+        self._output.text(f"{self._before(source)}--- {happened.words} ---", "bold")
         self._output.result({"source": source.label, "break": happened.kind, "text": happened.words})
 
 
-class LinePrinter(_Sectioned):
+class LinePrinter(_Named):
     """Each line as it stands in the log; a block at a time, because a log may have millions."""
 
     def lines(self, source: Source, lines: list[LogLine]) -> None:
@@ -53,22 +58,23 @@ class LinePrinter(_Sectioned):
                 self._output.result(as_object(source, line))
             return
         self._head(source)
-        sys.stdout.write("".join(f"{printable(line.text)}\n" for line in lines))
+        before = self._before(source)
+        sys.stdout.write("".join(f"{before}{printable(line.text)}\n" for line in lines))
         sys.stdout.flush()
 
 
-class StagePrinter(_Sectioned):
+class StagePrinter(_Named):
     """Only lines at which another stage begins than that of the wanted line before, behind the stage's name."""
 
-    def __init__(self, output: Output, is_one: bool) -> None:
-        super().__init__(output, is_one)
+    def __init__(self, output: Output, naming: Naming) -> None:
+        super().__init__(output, naming)
         self._stages: dict[Source, str | None] = {}
 
     def lines(self, source: Source, lines: list[LogLine]) -> None:
         for line in lines:
             if line.stage is not None and line.stage != self._stages.get(source):
                 self._head(source)
-                self._output.text(f"{line.stage:16}  {line.number + 1:>9}  {line.text}")
+                self._output.text(f"{self._before(source)}{line.stage:16}  {line.number + 1:>9}  {line.text}")
                 self._output.result(as_object(source, line))
             self._stages[source] = line.stage
 

@@ -50,7 +50,7 @@ def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
         about += f", {log.wanted_count:,} shown"
     about += "" if log.has_been_read else f" · {log.indexed_percent} % read"
     state = "following" if following else "paused"
-    name = clean(log.label)
+    name = clean(log.shown_label)
     return apart(part(name, "$accent bold") + part(about), part(state, "$quiet" if following else "$warning"), width)
 
 
@@ -98,6 +98,7 @@ class LogViewerScreen(ConsoleScreen):
             place="logs",
             log_paused=paused,
             filtering=self._filtering,
+            has_several=len(self._log.sources) > 1,
             has_search=self._log.found(None) is not None,
             fold=None if fold is None else "closed" if fold[1] else "open",
             has_folds=self._log.folding.has_folds,
@@ -210,6 +211,11 @@ class LogViewerScreen(ConsoleScreen):
 
     def do_sideways_right(self) -> None:
         self.view.action_scroll_right()
+
+    def do_merge(self) -> None:
+        source = -1 if self._log.wanted.source is None else self._log.wanted.source
+        following = source + 1 if source + 1 < len(self._log.sources) else None
+        self._want(replace(self._log.wanted, source=following))
 
     def do_next_error(self) -> None:
         self._go(self._log.next_error(self._from), "no error is shown" if self._log.is_filtered else "no error")

@@ -14,7 +14,15 @@ from textual.strip import Strip
 
 from engine_probe.logs.follow import Break
 from tui.widgets.clean_text import MOST_CHARACTERS
-from tui.widgets.log_view_draw import columns_cells, draw_break, draw_columns, draw_piece, hidden_words, matches_in
+from tui.widgets.log_view_draw import (
+    columns_cells,
+    draw_break,
+    draw_columns,
+    draw_piece,
+    hidden_words,
+    matches_in,
+    source_cells,
+)
 from tui.widgets.log_view_rows import ShownRow, folded_row, row_of_break, row_of_line, row_of_text
 from tui.widgets.log_view_wrap import Piece, Spot, folded, moved
 
@@ -103,7 +111,7 @@ class LogView(ScrollView, can_focus=True):
         """What the log holds now."""
         was_moved = self._forget_stale()
         height = max(1, self._height)
-        self._tail = [row_of_text(text) for _, text in self._log.tail(height)] if self.shows_tail else []
+        self._tail = self._rows_of_tail(height) if self.shows_tail else []
         self._measure()
         if self.following:
             self._to(self._end)
@@ -113,6 +121,10 @@ class LogView(ScrollView, can_focus=True):
         if self.show_vertical_scrollbar:  # it may have been shown only after the scrolling
             self.vertical_scrollbar.position = self.scroll_y
         self._draw_if_changed()
+
+    def _rows_of_tail(self, height: int) -> list[ShownRow]:
+        names = self._log.sources
+        return [row_of_text(text, names[at] if names else "") for at, text in self._log.tail(height)]
 
     def _measure(self) -> None:
         """How far can be scrolled. Only the last rows are looked at: where lines are wrapped, the bar is not exact."""
@@ -176,10 +188,19 @@ class LogView(ScrollView, can_focus=True):
             first = row - row % _READ_ROWS
             most = _MOST_WRAPPED if self.wrap else MOST_CHARACTERS
             for number, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
-                shown = row_of_break(found) if isinstance(found, Break) else self._with_fold(row_of_line(found, most))
+                shown = (
+                    row_of_break(found)
+                    if isinstance(found, Break)
+                    else self._with_fold(row_of_line(found, most, self._log.sources))
+                )
                 self._kept.setdefault(number, shown)
                 self._widest = max(self._widest, cell_len(shown.raw) + 2)
         return self._kept.get(row)
+
+    @property
+    def _source_cells(self) -> int:
+        """Of the column that says which log a line is of: none where it is clear."""
+        return source_cells(self._log.sources, self.size.width) if self._log.wanted.source is None else 0
 
     def _with_fold(self, row: ShownRow) -> ShownRow:
         fold = None if row.number is None else self._log.folding.fold_at(row.number)
@@ -202,7 +223,7 @@ class LogView(ScrollView, can_focus=True):
             if shown is None or shown.is_break:
                 return [(0, 0)]
             width = self.scrollable_content_region.width
-            fixed = 0 if self.is_as_printed else columns_cells(self.size.width)
+            fixed = 0 if self.is_as_printed else columns_cells(self.size.width, self._source_cells)
             pieces = folded(self._text(shown), width - fixed) if self.wrap else [(0, len(self._text(shown)))]
             if self._tail:
                 return pieces
@@ -376,8 +397,8 @@ class LogView(ScrollView, can_focus=True):
         if self.is_as_printed:
             return []
         if piece:
-            return [Segment(" " * columns_cells(self.size.width), self._styled(row.level))]
-        return draw_columns(row, self.size.width, self._glyphs, self._styled)
+            return [Segment(" " * columns_cells(self.size.width, self._source_cells), self._styled(row.level))]
+        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._source_cells)
 
     def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
         text, style = self._text(row), self._styled(row.style)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
 from tui.themes.palette import LAYER_LETTERS
+from tui.widgets.clean_text import clean
 
 if TYPE_CHECKING:
     import re
@@ -23,17 +25,36 @@ if TYPE_CHECKING:
 
 _TAG_CELLS, _WIDE_TAG_CELLS = 4, 16
 _CLOCK_CELLS, _SIGN_CELLS = 9, 2
+_SOURCE_CELLS, _WIDE_SOURCE_CELLS = 8, 16
 _WIDE = 110
 _MOST_MATCHES = 1000
 """In one line; more are found all the same, but not all stand out."""
 
 
-def columns_cells(width: int) -> int:
-    """How many cells `draw_columns` takes."""
-    return _CLOCK_CELLS + (_WIDE_TAG_CELLS if width >= _WIDE else _TAG_CELLS) + _SIGN_CELLS
+def source_cells(sources: Sequence[str], width: int) -> int:
+    """For the names of several logs, and a space."""
+    longest = max((cell_len(_column_name(name)) for name in sources), default=-1)
+    return min(longest, _WIDE_SOURCE_CELLS if width >= _WIDE else _SOURCE_CELLS) + 1
 
 
-def draw_columns(row: ShownRow, width: int, glyphs: Glyphs, styled: Styled) -> list[Segment]:
+def _column_name(name: str) -> str:
+    return clean(name).removesuffix(".log")
+
+
+def _draw_source(name: str, cells: int) -> str:
+    """Names of logs differ at their ends: where one is cut, the end stays."""
+    shown = _column_name(name)
+    while cell_len(shown) >= cells:
+        shown = f"…{shown[2:]}"
+    return shown + " " * (cells - cell_len(shown))
+
+
+def columns_cells(width: int, source: int = 0) -> int:
+    """How many cells `draw_columns` takes; `source` are those of `source_cells`."""
+    return _CLOCK_CELLS + source + (_WIDE_TAG_CELLS if width >= _WIDE else _TAG_CELLS) + _SIGN_CELLS
+
+
+def draw_columns(row: ShownRow, width: int, glyphs: Glyphs, styled: Styled, source: int = 0) -> list[Segment]:
     letter = LAYER_LETTERS.get(row.layer, " ")
     if width >= _WIDE:
         tag = f"{letter} {row.process[: _WIDE_TAG_CELLS - 3]}".ljust(_WIDE_TAG_CELLS)
@@ -42,6 +63,7 @@ def draw_columns(row: ShownRow, width: int, glyphs: Glyphs, styled: Styled) -> l
     sign = {"error": glyphs.failed, "warn": "!"}.get(row.level, " ")
     return [
         Segment(f"{row.clock:8} ", styled("clock")),
+        *([Segment(glyphs.text(_draw_source(row.source, source)), styled("clock"))] if source else []),
         Segment(glyphs.text(tag), styled(row.layer)),
         Segment(f"{sign} ", styled(row.level)),
     ]

@@ -11,6 +11,8 @@ from engine_probe.logs.lines import read_line
 from tui.widgets.clean_text import MOST_CHARACTERS, clean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine_probe.logs.folds import Fold
     from engine_probe.logs.follow import Break
     from engine_probe.logs.index_stream import LogLine
@@ -32,6 +34,8 @@ class ShownRow(NamedTuple):
     text: str
     raw: str
     is_break: bool = False
+    source: str = ""
+    """The name of its log, where several are merged."""
     fold: Fold | None = None
     """The traceback that begins in this row."""
     hidden: int = 0
@@ -48,10 +52,11 @@ class ShownRow(NamedTuple):
         return "" if rank is None else str(rank)
 
 
-def row_of_line(line: LogLine, most: int = MOST_CHARACTERS) -> ShownRow:
-    """At most so many characters of it."""
+def row_of_line(line: LogLine, most: int = MOST_CHARACTERS, sources: Sequence[str] = ()) -> ShownRow:
+    """At most so many characters of it. `sources` are the names of the logs, where several are merged."""
     raw = clean(line.text, most)
-    return _row(line.number, raw, read_line(raw), line.layer, line.process, line.level)
+    row = _row(line.number, raw, read_line(raw), line.layer, line.process, line.level)
+    return row._replace(source=sources[line.source]) if sources else row
 
 
 def folded_row(row: ShownRow, fold: Fold, hidden: int, glyphs: Glyphs) -> ShownRow:
@@ -62,12 +67,12 @@ def folded_row(row: ShownRow, fold: Fold, hidden: int, glyphs: Glyphs) -> ShownR
     return row._replace(fold=fold, hidden=hidden, level="error", text=f"{glyphs.running} {words}{clean(fold.text)}")
 
 
-def row_of_text(text: str) -> ShownRow:
+def row_of_text(text: str, source: str = "") -> ShownRow:
     """A line that is not indexed yet."""
     raw = clean(text)
     read = read_line(raw)
     layer = layer_of_record(read, read.message, (), None, None, read.process)
-    return _row(None, raw, read, layer, read.process, read.level)
+    return _row(None, raw, read, layer, read.process, read.level)._replace(source=source)
 
 
 def row_of_break(happened: Break) -> ShownRow:
