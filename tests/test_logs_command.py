@@ -97,6 +97,101 @@ def test_several_sources_are_named(path: Path, tmp_path: Path) -> None:
     assert shown.splitlines() == [f"==> {path} <==", LINES[18], f"==> {other} <==", "hello"]
 
 
+def record(clock: str, text: str) -> str:
+    return f"INFO 03-02 {clock} [core.py:1] {text}"
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    a, b = tmp_path / "a.log", tmp_path / "b.log"
+    a.write_text("\n".join([record("10:00:01", "a1"), "bare", record("10:00:03", "a3")]) + "\n")
+    b.write_text("\n".join([record("10:00:02", "b2"), record("10:00:04", "b4 last without an end")]))
+    return a, b
+
+
+def test_merged_lines_stand_behind_their_source(two: tuple[Path, Path]) -> None:
+    a, b = two
+    ended = run(str(a), str(b), "--merge")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == [
+        f"{a}: {record('10:00:01', 'a1')}",
+        f"{a}: bare",
+        f"{b}: {record('10:00:02', 'b2')}",
+        f"{a}: {record('10:00:03', 'a3')}",
+        f"{b}: {record('10:00:04', 'b4 last without an end')}",
+    ]
+
+
+def test_merged_json_has_the_source_and_the_line_in_it(two: tuple[Path, Path]) -> None:
+    a, b = two
+    shown = [
+        json.loads(line) for line in run(str(a), str(b), "--merge", "--json", "--grep", "b[24]").stdout.splitlines()
+    ]
+    assert [(line["source"], line["line"]) for line in shown] == [(str(b), 1), (str(b), 2)]
+
+
+def test_filters_and_stages_of_merged_logs(path: Path, tmp_path: Path) -> None:
+    later = tmp_path / "later.log"
+    later.write_bytes(LOAD.replace(b"10:11:", b"10:12:"))
+    shown = run(str(later), str(path), "--merge", "--level", "error", "--layer", "engine").stdout.splitlines()
+    assert [line.partition(": ")[0] for line in shown] == [str(path)] * 7 + [str(later)] * 7
+    stages = run(str(later), str(path), "--merge", "--stages").stdout.splitlines()
+    assert stages[0].split()[:3] == [f"{path}:", "config", "1"]
+    assert [line.split()[0] for line in stages] == [f"{path}:"] * (len(stages) // 2) + [f"{later}:"] * (
+        len(stages) // 2
+    )
+
+
+def test_a_pipe_is_merged_with_a_file_whatever_comes_first(two: tuple[Path, Path]) -> None:
+    a, b = two
+    shown = run("-", str(b), "--merge", input=a.read_text()).stdout.splitlines()
+    assert [line.partition(": ")[0] for line in shown] == ["-", "-", str(b), "-", str(b)]
+
+
+def test_one_log_alone_is_printed_as_ever(two: tuple[Path, Path]) -> None:
+    assert run(str(two[0]), "--merge").stdout == two[0].read_text()
+
+
+def test_a_merged_program_that_fails_is_an_error_after_all_was_printed(tmp_path: Path, two: tuple[Path, Path]) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho no such container >&2\nexit 1\n")
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ended = run("docker:x", str(two[0]), "--merge", env=env)
+    assert ended.returncode == 2
+    assert ended.stdout.splitlines()[-1] == "docker:x: no such container"
+    assert len(ended.stdout.splitlines()) == 4
+    assert "docker:x: docker logs x ended with exit code 1" in ended.stderr
+
+
+def test_merged_logs_are_followed_through_cut_and_rotation(two: tuple[Path, Path]) -> None:
+    a, b = two
+    b.write_text(record("10:00:02", "b2") + "\n")
+    following = Following("--merge", str(a), str(b))
+    with following.process as process:
+        assert [following.line() for _ in range(4)] == [
+            f"{a}: {record('10:00:01', 'a1')}",
+            f"{a}: bare",
+            f"{b}: {record('10:00:02', 'b2')}",
+            f"{a}: {record('10:00:03', 'a3')}",
+        ]
+        with b.open("a") as file:
+            file.write("late, but ")
+            file.flush()
+            file.write("whole\n")
+        assert following.line() == f"{b}: late, but whole"
+        a.write_text("anew\n")
+        assert following.line() == f"{a}: --- the file was cut and begins anew here ---"
+        assert following.line() == f"{a}: anew"
+        new = b.with_suffix(".new")
+        new.write_text("rotated\n")
+        new.rename(b)
+        assert following.line() == f"{b}: --- the file was rotated; a new one begins here ---"
+        assert following.line() == f"{b}: rotated"
+        assert following.stop() == 130
+        process.kill()
+
+
 def test_no_secret_and_no_terminal_command_gets_through(path: Path) -> None:
     path.write_bytes(b"key hf_abcdefgh12345678 \x1b[31mred\x1b[0m \x07 \x9b2J [bold]x[/bold]\0\n\xc2\x9b\n")
     shown = run(str(path), "--plain").stdout

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import re
 
     from engine_probe.logs.follow import Break, Follower
+    from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
     from engine_probe.logs.index_wanted import Wanted
     from engine_probe.logs.sources import Source
@@ -44,6 +45,8 @@ class MergedReader:
         """Merged lines that are printed, or not wanted."""
         self._printed = [0] * len(sources)
         """The same for each source: after a cut the merge starts over, and nothing is printed twice."""
+        self._told = [0] * len(sources)
+        """How many breaks of each source are printed."""
 
     def run(self) -> int:
         """Until all sources have ended. Raises InputError where a program failed; all it printed is printed first."""
@@ -62,11 +65,11 @@ class MergedReader:
         state = (0, 0)
         while True:
             is_over = all(self._is_over(one.followed) for one in self._merged.logs)
-            breaks = self._look() if self._follow else []
+            if self._follow:
+                self._look()
             is_complete = self._merged.advance()
             if is_complete:
                 self._print()
-                self._print_breaks(breaks)
                 if is_over:
                     return
             last, state = state, (self._merged.indexed_bytes, self._merged.line_count)
@@ -80,36 +83,49 @@ class MergedReader:
         followed = [one.followed for one in self._merged.logs]
         return [one.failure if isinstance(one, SpooledLog) else None for one in followed]
 
-    def _look(self) -> list[Break]:
-        breaks = self._merged.poll()
-        for happened in breaks:
+    def _look(self) -> None:
+        for happened in self._merged.poll():
             if happened.kind == "cut":
                 self._looked_at = 0
-                self._printed[self._number_of(happened)] = 0
-        return breaks
+                source = self._number_of(happened)
+                self._printed[source] = self._told[source] = 0
 
     def _number_of(self, happened: Break) -> int:
         return [one.name for one in self._merged.logs].index(happened.source)
 
-    def _print_breaks(self, breaks: list[Break]) -> None:
-        for happened in breaks:
-            if happened.kind != "ended":  # that is seen, or said at the end
-                self._printer.broken(self._sources[self._number_of(happened)], replace(happened, source=""))
-
     def _print(self) -> None:
-        count = self._merged.line_count
-        if self._looked_at == count:
+        """What was not printed yet, breaks in their places."""
+        untold = self._untold()
+        if self._looked_at == self._merged.line_count and not untold:
             return
         shown = self._merged.filter(self._wanted)
         if self._search is not None:
             while not self._search.advance():
                 pass
             shown &= self._search.selection()
-        first = shown.row_of(self._looked_at)
-        for start in range(first, len(shown), _PIECE_LINES):
-            self._print_lines(self._merged.lines_at(shown.rows(start, start + _PIECE_LINES)))
-        self._looked_at = count
+        for source, happened in untold:
+            self._print_up_to(happened.line, shown)
+            self._told[source] += 1
+            if happened.kind != "ended":  # that is seen, or said at the end
+                self._printer.broken(self._sources[source], replace(happened, source=""))
+        self._print_up_to(self._merged.line_count, shown)
         self._printed = self._merged.taken
+
+    def _untold(self) -> list[tuple[int, Break]]:
+        told, untold = list(self._told), []
+        for happened in self._merged.breaks:
+            source = self._number_of(happened)
+            if told[source] > 0:
+                told[source] -= 1
+            else:
+                untold.append((source, happened))
+        return untold
+
+    def _print_up_to(self, line: int, shown: Selection) -> None:
+        first, behind = shown.row_of(self._looked_at), shown.row_of(line)
+        for start in range(first, behind, _PIECE_LINES):
+            self._print_lines(self._merged.lines_at(shown.rows(start, min(behind, start + _PIECE_LINES))))
+        self._looked_at = max(self._looked_at, line)
 
     def _print_lines(self, lines: list[LogLine]) -> None:
         own = [line._replace(number=self._merged.place_of(line.number)[1]) for line in lines]

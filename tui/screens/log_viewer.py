@@ -26,6 +26,7 @@ from tui.widgets.key_bar import KeyBar
 from tui.widgets.log_filters import LogFilters, next_level, next_model, next_stage, toggled
 from tui.widgets.log_stages import LogStages
 from tui.widgets.log_view import LogView
+from tui.widgets.log_wanted_words import words_of
 from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
     count = log.index.line_count
     about = f" · {count:,} line{'' if count == 1 else 's'}"
     if log.is_filtered:
-        about += f", {log.wanted_count:,} shown"
+        words = words_of(log.wanted)
+        about += f", {log.wanted_count:,} shown" + (f", {words}" if words else "")
     about += "" if log.has_been_read else f" · {log.indexed_percent} % read"
     state = "following" if following else "paused"
     name = clean(log.shown_label)
