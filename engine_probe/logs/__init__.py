@@ -13,5 +13,6 @@ attempts.py    attempts(records) -> [Attempt]: model, pid, version, stages with 
                (grouping.py, endings.py, clock.py)
 versions.py    releases and ranges such as 0.8.5..0.10.2
 index*.py      the same answers for logs of any size, without records; follow.py, sources.py: where bytes come from
+merged*.py     several logs as one, in the order of their times; spool.py, spooled.py: pipes kept in a file
 A layer is told by module or logger, else release + file + line, message, process, in that order; else unknown.
 """
