@@ -75,7 +75,7 @@ class LogIndex:
         self.is_complete = False
         """Whether the last `advance` came to the end of the file."""
         self._parts = Parts(self._files[-1], self._scanner, may_be_helped=may_be_helped)
-        self._resolver = Resolver()
+        self._resolver = Resolver(self.processes)
         self._before_last: Resolver | None = None
         """What the unfinished last line was resolved from; None when the last line is finished."""
 
@@ -102,7 +102,7 @@ class LogIndex:
         found, models = block.scanned
         columns = self._resolver.resolve(found)
         self._models.add(self.line_count, models)
-        self._stages.add(self.line_count, bytes(columns.stages))
+        self._stages.add(self.line_count, columns)
         for column, part in zip(self._columns, columns, strict=True):
             column.extend(part)
         self._blocks.add(self.file, block.start, block.end, len(found.codes))

@@ -20,6 +20,10 @@ STAGE_NAMES = ("", *STAGES)
 LEVEL_BITS, LAYER_SHIFT = 0x07, 3
 CONTINUES = 0x40
 """A bare line: it belongs to the record before it, and level and layer are that record's."""
+MARKS = 0x80
+"""The line itself tells the stage that it is in."""
+STAGE_BITS, OF_ONE = 0x0F, 0x10
+"""`OF_ONE` is added to a stage that a line tells of its own process only."""
 
 
 class LineClass(NamedTuple):
@@ -32,6 +36,8 @@ class LineClass(NamedTuple):
     stage: str | None
     is_bare: bool
     """Of no known shape: it belongs to the record before it, where that is the same process's."""
+    is_of_one: bool = False
+    """Every rank prints such a line for itself: its stage is that of its own process only."""
 
 
 Classify = Callable[[str, "str | None"], LineClass]

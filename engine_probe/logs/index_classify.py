@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.index_classes import LEVELS, LineClass
 from engine_probe.logs.layers import layer_of_record
 from engine_probe.logs.lines import read_line
-from engine_probe.logs.stages import read_wordings
+from engine_probe.logs.stages import may_be_silent, read_wordings
 
 if TYPE_CHECKING:
     from engine_probe.logs.index_classes import Classify
+    from engine_probe.logs.markers import Marker
 
 _TRACEBACK = "Traceback (most recent call last):"
 _SERVER_FORMATS = ("uvicorn", "uvicorn_access")
@@ -33,6 +34,11 @@ def default_classify() -> Classify:
         is_bare = line.format is None and level is None and stage is None
         told = None if marker is None else marker.layer
         layer = layer_of_record(line, line.message, (), version, told, line.process)
-        return LineClass(level, layer, process, line.pid, stage, is_bare)
+        is_of_one = stage is not None and _is_of_one(marker, version)
+        return LineClass(level, layer, process, line.pid, stage, is_bare, is_of_one)
 
     return classify
+
+
+def _is_of_one(marker: Marker | None, version: str | None) -> bool:
+    return marker is not None and version is not None and not may_be_silent(marker, version)

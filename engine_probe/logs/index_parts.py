@@ -110,7 +110,8 @@ class Parts:
         if cut is None:
             return None
         began = time.thread_time()
-        block = ScannedBlock(start, cut.end, self._scanner.scan(cut.content), ends_of(cut.content), cut.is_whole)
+        scanned = self._scanner.scan(cut.content) if cut.is_whole else self._scanner.scan_unfinished(cut.content)
+        block = ScannedBlock(start, cut.end, scanned, ends_of(cut.content), cut.is_whole)
         seconds = time.thread_time() - began
         if seconds > _LONG_SECONDS:
             self._cutter.block_bytes = max(_LEAST_BLOCK_BYTES, self._cutter.block_bytes // 4)

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from engine_probe.logs.index_classes import CONTINUES
+from engine_probe.logs.index_classes import CONTINUES, MARKS
+from engine_probe.logs.index_overlap import UnderWay, stages_of_lines
 from engine_probe.logs.index_processes import UNKNOWN_PROCESS
 from engine_probe.logs.index_scan import Columns
+from engine_probe.logs.index_selection import or_masks
 
-_RUN_OF_STAGE = re.compile(rb"([^\0])(?:\0|\1)*", re.DOTALL)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine_probe.logs.index_processes import Process
+
 _RUN_OF_BARE = re.compile(rb"[\x40-\x7f]+")
+_MARKED = b"\0" + bytes((MARKS,)) * 255
 
 
 class Resolver:
-    """`stage` is that of the last line."""
+    """`known`: what the numbers of processes mean; it may grow."""
 
-    def __init__(self) -> None:
-        self.stage = 0
+    def __init__(self, known: Sequence[Process]) -> None:
+        self._known = known
+        self._under_way = UnderWay()
         self._code, self._process = 0, UNKNOWN_PROCESS
 
     def resolve(self, columns: Columns) -> Columns:
         """The same columns, with inherited values in place of nothing."""
+        marks = columns.stages
         codes, processes = self._inherited(columns.codes, columns.processes)
-        return Columns(codes, processes, self._stages(columns.stages))
-
-    def _stages(self, marks: bytes | bytearray) -> bytes:
-        runs = list(_RUN_OF_STAGE.finditer(marks))
-        if not runs:
-            return bytes((self.stage,)) * len(marks)
-        parts = [bytes((self.stage,)) * runs[0].start()]
-        parts += [bytes((marks[run.start()],)) * (run.end() - run.start()) for run in runs]
-        self.stage = marks[runs[-1].start()]
-        return b"".join(parts)
+        stages, self._under_way = stages_of_lines(self._under_way, marks, codes, processes, self._known)
+        if marks.count(0) < len(marks):
+            codes = or_masks(codes, marks.translate(_MARKED))
+        return Columns(codes, processes, stages)
 
     def _inherited(
         self, codes: bytes | bytearray, processes: bytes | bytearray

@@ -15,6 +15,7 @@ from engine_probe.logs.index_classes import (
     LAYER_SHIFT,
     LAYERS,
     LEVELS,
+    OF_ONE,
     STAGE_NAMES,
     text_of,
 )
@@ -115,6 +116,10 @@ class Scanner:
         self._numbering.keys += keyed.new
         return self.say(self._numbering, keyed.numbers, lambda: clean, has_objects=keyed.has_objects)
 
+    def scan_unfinished(self, block: bytes) -> Scanned:
+        """Of a block of one line that may go on. Lines that begin alike are not taken for what it is so far."""
+        return Scanned(Columns(*(bytes((value,)) for value in self._pack(cleaned(block)[1:]))), ())
+
     def say(
         self, numbering: Numbering, numbers: bytes | list[int], content: Callable[[], bytes], *, has_objects: bool
     ) -> Scanned:
@@ -187,7 +192,7 @@ class Scanner:
         return _Packed(
             LEVELS.index(found.level or "") | LAYERS.index(found.layer) << LAYER_SHIFT | CONTINUES * found.is_bare,
             self.processes.number(found.process, found.pid),
-            STAGE_NAMES.index(found.stage or ""),
+            STAGE_NAMES.index(found.stage or "") | OF_ONE * found.is_of_one,
         )
 
 

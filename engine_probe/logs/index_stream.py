@@ -62,7 +62,7 @@ class Stream:
         self._match = None if pattern is None else Matcher(pattern)
         self._times = TimeFilter(self._wanted.span) if self._wanted.span else None
         self._scanner = Scanner(classify)
-        self._resolver = Resolver()
+        self._resolver = Resolver(self._scanner.processes.known)
         self._is_model = self._wanted.model is None
         self.line_count = 0
 

@@ -7,9 +7,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.index_classes import STAGE_NAMES
+from engine_probe.logs.index_overlap import told_stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from engine_probe.logs.index_scan import Columns
 
 _CONFIG = STAGE_NAMES.index("config")
 _MOST_CHANGES = 50_000
@@ -18,21 +21,18 @@ _STAGES_OF_A_LOAD = len(STAGE_NAMES)
 
 
 class Stages:
-    """Stretches of lines in one stage."""
+    """Stretches of lines behind one that tells a stage, whichever process told it."""
 
     def __init__(self) -> None:
         self._firsts = array("Q")
         self._stages = bytearray()
 
-    def add(self, first_line: int, stages: bytes) -> None:
-        """The stages of lines that come behind all others."""
-        last = self._stages[-1] if self._stages else 0
-        at = _first_other(stages, last, 0)
-        while at is not None and len(self._firsts) < _MOST_CHANGES:
-            last = stages[at]
-            self._firsts.append(first_line + at)
-            self._stages.append(last)
-            at = _first_other(stages, last, at)
+    def add(self, first_line: int, columns: Columns) -> None:
+        """The columns of lines that come behind all others."""
+        for at, stage in told_stages(columns):
+            if stage != (self._stages[-1] if self._stages else 0) and len(self._firsts) < _MOST_CHANGES:
+                self._firsts.append(first_line + at)
+                self._stages.append(stage)
 
     def drop_from(self, line: int) -> None:
         while self._firsts and self._firsts[-1] >= line:
@@ -50,12 +50,6 @@ class Stages:
             if self._stages[stretch] == _CONFIG:
                 return self._firsts[stretch]
         return line
-
-
-def _first_other(stages: bytes, stage: int, start: int) -> int | None:
-    """The first place from `start` on that holds another stage."""
-    rest = len(stages[start:].lstrip(bytes((stage,))))
-    return len(stages) - rest if rest else None
 
 
 class Models:

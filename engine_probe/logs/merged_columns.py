@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from engine_probe.logs.index_classes import STAGE_NAMES
+from engine_probe.logs.index_classes import MARKS, STAGE_NAMES
+from engine_probe.logs.index_overlap import told_stages
 from engine_probe.logs.index_scan import Columns, Processes
 
 if TYPE_CHECKING:
     from engine_probe.logs.index import LogIndex
     from engine_probe.logs.merged_order import Order
-
-_RUN_OF_STAGE = re.compile(rb"(.)\1*", re.DOTALL)
 
 
 class MergedColumns:
@@ -54,7 +52,7 @@ class MergedColumns:
         self._codes += self._order.laid_out([part.codes for part in parts], start, stop)
         self._owners += self._order.laid_out([part.processes for part in parts], start, stop)
         self._stages += self._order.laid_out([part.stages for part in parts], start, stop)
-        found = [change for source, part in enumerate(parts) for change in self._found(source, part.stages)]
+        found = [change for source, part in enumerate(parts) for change in self._found(source, part)]
         for line, stage in sorted(found):
             self._changes.append(line)
             self._changed_to.append(stage)
@@ -71,14 +69,13 @@ class MergedColumns:
         numbers.extend(self.processes.number(one.name or None, one.pid) for one in known[len(numbers) :])
         return bytes(numbers).ljust(256, b"\0")
 
-    def _found(self, source: int, stages: bytes | bytearray) -> list[tuple[int, int]]:
+    def _found(self, source: int, columns: Columns) -> list[tuple[int, int]]:
         """(line, stage) of the changes among the lines of one log that come next."""
         found = []
-        for run in _RUN_OF_STAGE.finditer(stages):
-            stage = run[1][0]
-            if stage not in (0, self._stage[source]):
+        for at, stage in told_stages(columns):
+            if stage != self._stage[source]:
                 self._stage[source] = stage
-                found.append((self._order.line_of(source, self._filled[source] + run.start()), stage))
+                found.append((self._order.line_of(source, self._filled[source] + at), stage))
         return found
 
     def _renew_last(self) -> None:
@@ -90,7 +87,7 @@ class MergedColumns:
             self._codes[line : line + 1] = codes
             self._owners[line : line + 1] = owners.translate(self._table(source))
             self._stages[line : line + 1] = stages
-            if stages[0] not in (0, self._stage[source]):
+            if codes[0] & MARKS and stages[0] != self._stage[source]:
                 self._stage[source] = stages[0]
                 at = bisect_left(self._changes, line)
                 self._changes.insert(at, line)

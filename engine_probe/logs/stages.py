@@ -85,11 +85,14 @@ class Wordings:
         False: in this release every rank prints it. None: not a known message, or the release is not known.
         """
         marker = self.marker_of(message)
-        if marker is None or version is None:
-            return None
-        if marker.layer in ("frontend", "engine"):
-            return True
-        return any(is_in(release, marker.quiet or "") for release in read_releases_for(version))
+        return None if marker is None or version is None else may_be_silent(marker, version)
+
+
+def may_be_silent(marker: Marker, version: str) -> bool:
+    """Whether ranks 1..n may be past what `marker` tells without a word."""
+    if marker.layer in ("frontend", "engine"):
+        return True
+    return any(is_in(release, marker.quiet or "") for release in read_releases_for(version))
 
 
 def read_wordings(path: Path | None = None) -> Wordings:
