@@ -126,8 +126,8 @@ def _is_filtering(moment: Moment) -> bool:
     return moment.filtering
 
 
-def _can_go_back(moment: Moment) -> bool:
-    return moment.place != "logs" or (moment.is_inner and not (moment.filtering or moment.has_search or moment.is_bare))
+def _has_something_to_end(moment: Moment) -> bool:
+    return moment.filtering or moment.has_search or moment.is_bare
 
 
 def _can_find_next(moment: Moment) -> bool:
@@ -167,7 +167,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
            lambda m: m.memory_folded),
     Action("done", "escape", "esc", "done", "Take letters as keys again, leave bare mode, or end the search", _LOGS,
-           lambda m: m.filtering or m.has_search or m.is_bare),
+           _has_something_to_end),
+    Action("close_log", "escape", "esc", "back", "Back to the case, whose log this is", _LOGS,
+           lambda m: m.is_inner and not _has_something_to_end(m)),
     Action("level", "l", "l", "level", "Show warnings and errors only, then errors only, then all", _LOGS,
            _is_filtering),
     Action("stage", "s", "s", "stage", "Show one load stage only, the next one at each press", _LOGS, _is_filtering),
@@ -221,7 +223,7 @@ ACTIONS: tuple[Action, ...] = (
            ("wizard", "report", "logs"), _is_reading),
     Action("back", "escape", "esc", "back",
            "Close what is open, else back a step; from the first, ask to leave the case",
-           ("wizard", "report", "help", "logs"), _can_go_back),
+           ("wizard", "report", "help")),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean",

@@ -337,6 +337,9 @@ class LogViewerScreen(ConsoleScreen):
         self._filtering = True
         self._draw_about()
 
+    def do_close_log(self) -> None:
+        self.app.pop_screen()
+
     def do_done(self) -> None:
         if self._filtering:
             self._filtering = False
