@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 def mouse(monkeypatch) -> list[bool]:
     """Who had it, one after another."""
     taken: list[bool] = []
-    monkeypatch.setattr("tui.screens.log_viewer.take_mouse", lambda _app, is_taken: taken.append(is_taken))
+    monkeypatch.setattr("tui.screens.log_looks.take_mouse", lambda _app, is_taken: taken.append(is_taken))
     return taken
 
 

@@ -264,8 +264,12 @@ class OpenedLog:
         return fold if fold is not None and self.folding.is_closed(fold) else None
 
     def _is_headless(self, fold: Fold) -> bool:
+        return not self.is_wanted(fold.first_line)
+
+    def is_wanted(self, line: int) -> bool:
+        """Whether the filter lets it through."""
         wanted = self._selection
-        return wanted is not None and not (fold.first_line < wanted.line_count and wanted.mask[fold.first_line])
+        return wanted is None or (line < wanted.line_count and wanted.mask[line] == 1)
 
     def hidden_count(self, fold: Fold) -> int:
         """Wanted lines that are not seen while it is closed."""

@@ -12,19 +12,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from engine_probe.logs.follow import Break
-from tui.widgets.clean_text import MOST_CHARACTERS
-from tui.widgets.log_view_draw import (
-    columns_cells,
-    draw_break,
-    draw_columns,
-    draw_piece,
-    hidden_words,
-    matches_in,
-    source_cells,
-)
-from tui.widgets.log_view_rows import ShownRow, folded_row, row_of_break, row_of_line, row_of_text
-from tui.widgets.log_view_wrap import Piece, Spot, folded, moved
+from tui.widgets.log_view_draw import draw_break, draw_columns, draw_piece, hidden_words
+from tui.widgets.log_view_kept import KeptRows, Look
+from tui.widgets.log_view_wrap import Spot, moved
 
 if TYPE_CHECKING:
     from textual.events import MouseScrollDown, MouseScrollUp
@@ -32,12 +22,8 @@ if TYPE_CHECKING:
     from engine_probe.logs.folds import Fold
     from tui.opened_log import OpenedLog
     from tui.themes.glyphs import Glyphs
+    from tui.widgets.log_view_rows import ShownRow
 
-_MOST_KEPT = 2000
-_READ_ROWS = 16
-"""Rows that are read at once."""
-_MOST_WRAPPED = 1 << 16
-"""Characters of a line that are shown where lines are wrapped."""
 _WHEEL_ROWS = 3
 
 
@@ -71,18 +57,12 @@ class LogView(ScrollView, can_focus=True):
     def __init__(self, log: OpenedLog, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._log, self._glyphs = log, glyphs
-        self._kept: dict[int, ShownRow] = {}
-        self._pieces: dict[int, list[Piece]] = {}
-        self._matches: dict[int, list[Piece]] = {}
-        self._kept_of: object = None
-        self._tail: list[ShownRow] = []
+        self._rows = KeptRows(log, glyphs)
         self._generation = log.generation
-        self._rows_kept = 0
-        self._rows_of: object = log.state_of_rows
+        self._state_of_rows = log.state_of_rows
         self._top = 0
         """The line in the first row that is seen."""
         self._seen: object = None
-        self._widest = 0
         self._skip = 0
         """Screen rows of the first row that are above what is seen; it may be wrapped."""
         self._end = Spot(0)
@@ -103,15 +83,9 @@ class LogView(ScrollView, can_focus=True):
     def _height(self) -> int:
         return self.scrollable_content_region.height
 
-    @property
-    def _row_count(self) -> int:
-        return len(self._tail) or self._log.row_count
-
     def take(self) -> None:
         """What the log holds now."""
-        was_moved = self._forget_stale()
-        height = max(1, self._height)
-        self._tail = self._rows_of_tail(height) if self.shows_tail else []
+        was_moved = self._update()
         self._measure()
         if self.following:
             self._to(self._end)
@@ -122,15 +96,24 @@ class LogView(ScrollView, can_focus=True):
             self.vertical_scrollbar.position = self.scroll_y
         self._draw_if_changed()
 
-    def _rows_of_tail(self, height: int) -> list[ShownRow]:
-        names = self._log.sources
-        return [row_of_text(text, names[at] if names else "") for at, text in self._log.tail(height)]
+    def _update(self) -> bool:
+        """Whether lines may stand in other rows now."""
+        log = self._log
+        was_moved = log.state_of_rows != self._state_of_rows
+        self._state_of_rows = log.state_of_rows
+        if self._generation != log.generation:
+            self._generation, self.marked = log.generation, None
+        elif was_moved and self.marked is not None:
+            self.marked = log.seen_as(self.marked)
+        look = Look(self.is_as_printed, self.wrap, self.size.width, self.scrollable_content_region.width)
+        self._rows.update(look, max(1, self._height) if self.shows_tail else 0)
+        return was_moved
 
     def _measure(self) -> None:
         """How far can be scrolled. Only the last rows are looked at: where lines are wrapped, the bar is not exact."""
-        rows, height = self._row_count, self._height
-        self._end = moved(Spot(rows), -height, rows, self._height_of) if rows else Spot(0)
-        wide = 0 if self.wrap else self._widest
+        rows, height = len(self._rows), self._height
+        self._end = moved(Spot(rows), -height, rows, self._rows.height) if rows else Spot(0)
+        wide = 0 if self.wrap else self._rows.widest
         self.virtual_size = Size(wide, self._end.row + height if rows > height or self.wrap else rows)
 
     def _draw_if_changed(self) -> None:
@@ -141,94 +124,18 @@ class LogView(ScrollView, can_focus=True):
             self._seen = seen
             self.refresh()
 
-    def _forget_stale(self) -> bool:
-        """Rows keep their place while lines are only added; the last line may have been unfinished.
-
-        True where lines may stand in other rows now.
-        """
-        log = self._log
-        was_moved = log.state_of_rows != self._rows_of
-        if was_moved and self.marked is not None:
-            self.marked = log.seen_as(self.marked)
-        self._rows_of = log.state_of_rows
-        look = (self.is_as_printed, self.wrap, self.scrollable_content_region.width if self.wrap else 0, log.pattern)
-        state = (log.state_of_rows, self.shows_tail, look)
-        if self._generation != log.generation:
-            self._generation, self.marked = log.generation, None
-        if state != self._kept_of or len(self._kept) > _MOST_KEPT:
-            self._kept_of = state
-            self._forget(list(self._kept))
-        self._forget([row for row in self._kept if row >= self._rows_kept - 1])
-        self._rows_kept = log.row_count
-        return was_moved
-
-    def _forget(self, rows: list[int]) -> None:
-        for row in rows:
-            del self._kept[row]
-            self._pieces.pop(row, None)
-            self._matches.pop(row, None)
-
     def visible_rows(self) -> list[ShownRow]:
-        rows = (self._row(row) for row in dict.fromkeys(row for row, _ in self._page()))
+        rows = (self._rows.row(row) for row in dict.fromkeys(row for row, _ in self._page()))
         return [row for row in rows if row is not None]
 
     def _page(self) -> list[Spot]:
         """What stands in each row of the screen."""
         row, skip = self.scroll_offset.y, self._skip
         page: list[Spot] = []
-        while len(page) < self._height and row < self._row_count:
-            page += (Spot(row, piece) for piece in range(skip, self._height_of(row)))
+        while len(page) < self._height and row < len(self._rows):
+            page += (Spot(row, piece) for piece in range(skip, self._rows.height(row)))
             row, skip = row + 1, 0
         return page[: self._height]
-
-    def _row(self, row: int) -> ShownRow | None:
-        if self._tail:
-            return self._tail[row] if row < len(self._tail) else None
-        if row not in self._kept:
-            first = row - row % _READ_ROWS
-            most = _MOST_WRAPPED if self.wrap else MOST_CHARACTERS
-            for number, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
-                shown = (
-                    row_of_break(found)
-                    if isinstance(found, Break)
-                    else self._with_fold(row_of_line(found, most, self._log.sources))
-                )
-                self._kept.setdefault(number, shown)
-                self._widest = max(self._widest, cell_len(shown.raw) + 2)
-        return self._kept.get(row)
-
-    @property
-    def _source_cells(self) -> int:
-        """Of the column that says which log a line is of: none where it is clear."""
-        return source_cells(self._log.sources, self.size.width) if self._log.wanted.source is None else 0
-
-    def _with_fold(self, row: ShownRow) -> ShownRow:
-        fold = None if row.number is None else self._log.folding.fold_at(row.number)
-        if fold is None or fold.first_line != row.number:
-            return row
-        hidden = self._log.hidden_count(fold) if self._log.folding.is_closed(fold) else 0
-        return folded_row(row, fold, hidden, self._glyphs)
-
-    def _text(self, row: ShownRow) -> str:
-        text = row.raw if self.is_as_printed else row.text
-        return self._glyphs.text(text + hidden_words(row) if self.wrap else text)
-
-    def _height_of(self, row: int) -> int:
-        """Rows of the screen that it takes."""
-        return len(self._pieces_of(row)) if self.wrap else 1
-
-    def _pieces_of(self, row: int) -> list[Piece]:
-        if row not in self._pieces:
-            shown = self._row(row)
-            if shown is None or shown.is_break:
-                return [(0, 0)]
-            width = self.scrollable_content_region.width
-            fixed = 0 if self.is_as_printed else columns_cells(self.size.width, self._source_cells)
-            pieces = folded(self._text(shown), width - fixed) if self.wrap else [(0, len(self._text(shown)))]
-            if self._tail:
-                return pieces
-            self._pieces[row] = pieces
-        return self._pieces[row]
 
     # Where it is
 
@@ -260,11 +167,11 @@ class LogView(ScrollView, can_focus=True):
         """Show `line` with some lines before it; where a closed traceback hides it, the traceback."""
         self.marked = line = self._log.seen_as(line)
         self._set_following(False)
-        self._forget_stale()
+        self._update()
         self._measure()
         row = self._log.row_of(line)
         if Spot(row) not in self._page()[:-1]:
-            self._to(moved(Spot(row), -(self._height // 3), self._row_count, self._height_of))
+            self._to(moved(Spot(row), -(self._height // 3), len(self._rows), self._rows.height))
         self.refresh()
         self.post_message(self.Moved())
 
@@ -294,10 +201,9 @@ class LogView(ScrollView, can_focus=True):
 
     def _set_following(self, following: bool) -> None:
         if following != self.following:
-            was_tail = bool(self._tail)
+            was_tail = bool(self._rows.tail)
             self.following = following
             if was_tail and not following:
-                self._tail = []
                 self.take()
                 self._to(self._end)
             self.post_message(self.Moved())
@@ -308,7 +214,7 @@ class LogView(ScrollView, can_focus=True):
         """Down by so many rows, or up where it is negative; up pauses following."""
         if by < 0 and self._end > Spot(0):
             self._set_following(False)
-        self._to(moved(Spot(self.scroll_offset.y, self._skip), by, self._row_count, self._height_of))
+        self._to(moved(Spot(self.scroll_offset.y, self._skip), by, len(self._rows), self._rows.height))
 
     def move_page(self, pages: float) -> None:
         self.move(int(self._height * pages))
@@ -376,7 +282,7 @@ class LogView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
         page = self._page()
-        row = self._row(page[y].row) if y < len(page) else None
+        row = self._rows.row(page[y].row) if y < len(page) else None
         if row is None:
             return Strip.blank(width, self.rich_style)
         if row.is_break:
@@ -384,30 +290,26 @@ class LogView(ScrollView, can_focus=True):
                 0, width, self.rich_style
             )
         fixed = self._fixed(row, page[y].skip)
-        taken = sum(cell_len(segment.text) for segment in fixed)
-        left = 0 if self.wrap else self.scroll_offset.x
         rest = [] if self.wrap or not row.hidden else [Segment(hidden_words(row), self._styled("clock"))]
-        taken += sum(cell_len(segment.text) for segment in rest)
+        taken = sum(cell_len(segment.text) for segment in (*fixed, *rest))
+        left = 0 if self.wrap else self.scroll_offset.x
         text = self._drawn_piece(row, page[y]).crop_extend(left, left + max(width - taken, 0), self.rich_style)
         whole = Strip.join([Strip(fixed), text, Strip(rest)]).crop_extend(0, width, self.rich_style)
         is_marked = row.number is not None and row.number == self.marked
         return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width) if is_marked else whole
 
     def _fixed(self, row: ShownRow, piece: int) -> list[Segment]:
+        """What stands before the text."""
         if self.is_as_printed:
             return []
         if piece:
-            return [Segment(" " * columns_cells(self.size.width, self._source_cells), self._styled(row.level))]
-        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._source_cells)
+            return [Segment(" " * self._rows.columns_cells, self._styled(row.level))]
+        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._rows.source_cells)
 
     def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
-        text, style = self._text(row), self._styled(row.style)
-        matches = self._matches.get(spot.row)
-        if matches is None:
-            matches = matches_in(text, self._log.pattern)
-            if spot.row in self._kept:
-                self._matches[spot.row] = matches
-        piece = self._pieces_of(spot.row)[spot.skip]
+        text, style = self._rows.text(row), self._styled(row.style)
+        matches = self._rows.matches(spot.row, text)
+        piece = self._rows.pieces(spot.row)[spot.skip]
         return Strip(draw_piece(text, piece, matches, style, style + self._styled("found")))
 
     def _styled(self, name: str) -> Style:

@@ -1,0 +1,162 @@
+"""Ways to a line of a log: errors, root causes, stages, matches, numbers and times; and what tracebacks are open."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from engine_probe.logs.index_search import compile_pattern
+from tui.log_times import asked_time, first_line_at
+from tui.screens.dialogs import AskText
+from tui.screens.log_looks import LogLooks
+
+if TYPE_CHECKING:
+    from tui.opened_log import OpenedLog
+
+_MOST_DIGITS = 16
+
+
+class LogJumps(LogLooks):
+    """What goes on from a line that is looked at; `_go_on_jumping` between two steps of reading."""
+
+    def __init__(self, log: OpenedLog) -> None:
+        super().__init__(log)
+        self._wants_first_match = self._wants_cause = False
+        self._gone_to: tuple[int | None, int] = (None, 0)
+        """What the last jump marked, and the line that it was for: a closed traceback stands for many lines."""
+
+    @abstractmethod
+    def _draw_about(self) -> None: ...
+
+    def _go_on_jumping(self) -> None:
+        """To what was asked for and is found only now."""
+        self._go_to_first_match()
+        self._go_to_cause()
+
+    def do_next_error(self) -> None:
+        self._go(self._log.next_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+
+    def do_last_error(self) -> None:
+        self._go(self._log.last_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+
+    def do_next_stage(self) -> None:
+        self._go(self._log.next_stage(self._from), "no load stage was seen")
+
+    def do_next_match(self) -> None:
+        self._go(self._log.next_match(self._from), "no line matches", opens=True)
+
+    def do_last_match(self) -> None:
+        self._go(self._log.last_match(self._from), "no line matches", opens=True)
+
+    def do_next_cause(self) -> None:
+        """All lines are read for it, so it may take a while."""
+        self._log.wants_causes = self._wants_cause = True
+        self._go_to_cause()
+        if self._wants_cause:
+            self.tell("The root cause is being looked for", style="$accent")
+
+    def _go_to_cause(self) -> None:
+        log = self._log
+        if not self._wants_cause:
+            return
+        line = log.next_cause(self._from)
+        if log.causes_are_known or (line is not None and line > self._from):
+            self._wants_cause = False
+            self.unsay()
+            self._go(line, "no load that failed was seen")
+
+    @property
+    def _from(self) -> int:
+        """Before the first line that is seen, unless a line is marked: what is first there counts as next."""
+        place = self.view.place
+        if place != self.view.marked:
+            return place - 1
+        return self._gone_to[1] if self._gone_to[0] == place else place
+
+    def _go(self, line: int | None, otherwise: str, *, opens: bool = False) -> None:
+        """`opens` the traceback that hides the line; else the traceback is what is shown."""
+        if line is None:
+            self.tell(otherwise[0].upper() + otherwise[1:], style="$warning")
+            return
+        fold = self._log.closed_at(line) if opens else None
+        if fold is not None and fold.first_line != line:
+            self._log.turn(fold)
+        if not self._log.is_wanted(line):
+            self.tell(f"Line {line + 1:,} is hidden by the filter; here it would stand", style="$warning")
+        self.view.mark(line)
+        self._gone_to = (self.view.marked, line)
+
+    def do_open_fold(self) -> None:
+        self._turn_fold()
+
+    def do_close_fold(self) -> None:
+        self._turn_fold()
+
+    def _turn_fold(self) -> None:
+        found = self.view.fold
+        if found is not None:
+            self._log.turn(found[0])
+            self.view.mark(found[0].first_line)
+
+    def do_fold_all(self) -> None:
+        self._log.turn_all()
+        self.view.take()
+        self._draw_about()
+
+    def do_goto(self) -> None:
+        count = self._log.index.line_count
+
+        def trouble(text: str) -> str | None:
+            line = _line_number(text)
+            is_good = asked_time(text) is not None if line is None else 1 <= line <= count
+            return None if is_good else f"a line from 1 to {count:,}, or a time such as 10:11, 10:11:12, 03-02 10:11"
+
+        hint = f"line 1 to {count:,}, or a time: 10:11, 10:11:12, 03-02 10:11"
+        ask = AskText(self.console.glyphs, "Go to a line or a time", hint, trouble_with=trouble)
+        self.app.push_screen(ask, self._go_to_place)
+
+    def _go_to_place(self, text: str | None) -> None:
+        number, bound = (None, None) if not text else (_line_number(text), asked_time(text))
+        if number is not None:
+            self._go(number - 1, "", opens=True)
+        elif bound is not None:
+            self._go(first_line_at(self._log.index, bound, self.view.place), "the log ends before that time")
+
+    def do_find(self) -> None:
+        hint = "a Python regular expression; (?i) in front ignores case"
+        ask = AskText(self.console.glyphs, "Find", hint, trouble_with=_trouble_with_pattern)
+        self.app.push_screen(ask, self._find)
+
+    def _find(self, text: str | None) -> None:
+        if text is None:
+            return
+        self._log.search(text)
+        self._wants_first_match = bool(text)
+        self._draw_about()
+        self.refresh_keys()
+
+    def _go_to_first_match(self) -> None:
+        """As soon as one is found behind what is seen, or anywhere once all is searched."""
+        found = self._log.found(None)
+        if not self._wants_first_match or found is None:
+            return
+        line = self._log.next_match(self._from)
+        if line is not None and (line > self._from or found.is_complete):
+            self._wants_first_match = False
+            self._go(line, "", opens=True)
+        elif found.is_complete:
+            self._wants_first_match = False
+
+
+def _line_number(text: str) -> int | None:
+    digits = text.replace(",", "")
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS else None
+
+
+def _trouble_with_pattern(text: str) -> str | None:
+    try:
+        compile_pattern(text)
+    except re.error as error:
+        return f"no regular expression: {error}"
+    return None

@@ -1,0 +1,133 @@
+"""The rows of a log that are drawn, or were a moment ago: read once, folded to the width, their matches found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len
+
+from engine_probe.logs.follow import Break
+from tui.widgets.clean_text import MOST_CHARACTERS
+from tui.widgets.log_view_draw import columns_cells, hidden_words, matches_in, source_cells
+from tui.widgets.log_view_rows import ShownRow, folded_row, row_of_break, row_of_line, row_of_text
+from tui.widgets.log_view_wrap import Piece, folded
+
+if TYPE_CHECKING:
+    from engine_probe.logs.index_stream import LogLine
+    from tui.opened_log import OpenedLog
+    from tui.themes.glyphs import Glyphs
+
+_MOST_KEPT = 2000
+_READ_ROWS = 16
+"""Rows that are read at once."""
+_MOST_WRAPPED = 1 << 16
+"""Characters of a line that are shown where lines are wrapped."""
+
+
+class Look(NamedTuple):
+    """How rows are drawn: `width` for columns and text, `space` without a scroll bar."""
+
+    is_as_printed: bool = False
+    is_wrapped: bool = False
+    width: int = 0
+    space: int = 0
+
+
+class KeptRows:
+    """`update` before it is asked for rows, whenever the log or the look may have changed."""
+
+    def __init__(self, log: OpenedLog, glyphs: Glyphs) -> None:
+        self._log, self._glyphs = log, glyphs
+        self.look = Look()
+        self.tail: list[ShownRow] = []
+        """The last lines of a log that is not read yet; in the place of all rows."""
+        self.widest = 0
+        self._rows: dict[int, ShownRow] = {}
+        self._pieces: dict[int, list[Piece]] = {}
+        self._matches: dict[int, list[Piece]] = {}
+        self._state: object = None
+        self._row_count = 0
+
+    def update(self, look: Look, tail_rows: int) -> None:
+        """Rows keep their place while lines are only added; the last line may have been unfinished."""
+        log = self._log
+        self.look = look
+        state = (log.state_of_rows, bool(tail_rows), look, log.pattern)
+        if state != self._state or len(self._rows) > _MOST_KEPT:
+            self._state = state
+            self._forget(list(self._rows))
+        self._forget([row for row in self._rows if row >= self._row_count - 1])
+        self._row_count = log.row_count
+        names = log.sources
+        tail = log.tail(tail_rows) if tail_rows else []
+        self.tail = [row_of_text(text, names[at] if names else "") for at, text in tail]
+
+    def _forget(self, rows: list[int]) -> None:
+        for row in rows:
+            del self._rows[row]
+            self._pieces.pop(row, None)
+            self._matches.pop(row, None)
+
+    def __len__(self) -> int:
+        return len(self.tail) or self._log.row_count
+
+    def row(self, number: int) -> ShownRow | None:
+        if self.tail:
+            return self.tail[number] if number < len(self.tail) else None
+        if number not in self._rows:
+            first = number - number % _READ_ROWS
+            for at, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
+                shown = row_of_break(found) if isinstance(found, Break) else self._row_of_line(found)
+                self._rows.setdefault(at, shown)
+                self.widest = max(self.widest, cell_len(shown.raw) + 2)
+        return self._rows.get(number)
+
+    def _row_of_line(self, line: LogLine) -> ShownRow:
+        most = _MOST_WRAPPED if self.look.is_wrapped else MOST_CHARACTERS
+        row = row_of_line(line, most, self._log.sources)
+        fold = self._log.folding.fold_at(line.number)
+        if fold is None or fold.first_line != line.number:
+            return row
+        hidden = self._log.hidden_count(fold) if self._log.folding.is_closed(fold) else 0
+        return folded_row(row, fold, hidden, self._glyphs)
+
+    def text(self, row: ShownRow) -> str:
+        text = row.raw if self.look.is_as_printed else row.text
+        return self._glyphs.text(text + hidden_words(row) if self.look.is_wrapped else text)
+
+    @property
+    def source_cells(self) -> int:
+        """Of the column that says which log a line is of: none where it is clear."""
+        return source_cells(self._log.sources, self.look.width) if self._log.wanted.source is None else 0
+
+    @property
+    def columns_cells(self) -> int:
+        """Cells in front of the text."""
+        return 0 if self.look.is_as_printed else columns_cells(self.look.width, self.source_cells)
+
+    def height(self, number: int) -> int:
+        """Rows of the screen that it takes."""
+        return len(self.pieces(number)) if self.look.is_wrapped else 1
+
+    def pieces(self, number: int) -> list[Piece]:
+        """What of its text stands in each row of the screen."""
+        known = self._pieces.get(number)
+        if known is not None:
+            return known
+        row = self.row(number)
+        if row is None or row.is_break:
+            return [(0, 0)]
+        text = self.text(row)
+        pieces = folded(text, self.look.space - self.columns_cells) if self.look.is_wrapped else [(0, len(text))]
+        if number in self._rows:
+            self._pieces[number] = pieces
+        return pieces
+
+    def matches(self, number: int, text: str) -> list[Piece]:
+        """Where a search found something in it."""
+        known = self._matches.get(number)
+        if known is None:
+            known = matches_in(text, self._log.pattern)
+            if number in self._rows:
+                self._matches[number] = known
+        return known
