@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_probe.facts import Known
+from engine_probe.facts import Known, Unknown
 from playbooks.computing import Computed, MissingInputError, first_number, known, number
 
 if TYPE_CHECKING:
-    from playbooks.conditions import Lookup
+    from playbooks.conditions import Answer, Lookup
 
 # config.py 0.5.5 to 0.10.2 and config/lora.py from 0.11.2
 _RANKS_BEFORE_011 = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -35,6 +35,15 @@ def _slots_needed(lookup: Lookup) -> tuple[float, str]:
     return int(number(lookup, "adapters_asked")), "adapters of one batch"
 
 
+def _base_differs(lookup: Lookup) -> Answer:
+    """By the last part of the names: folders are renamed less often than moved."""
+    told, served = lookup("adapter.base_model"), lookup("launch.model")
+    if not isinstance(told, Known) or not isinstance(served, Known):
+        return Unknown("the adapter's base or the served model is not known")
+    names = [str(one.value).rstrip("/").rpartition("/")[2].lower() for one in (told, served)]
+    return Known(names[0] != names[1], "computed", f"{told.value} and {served.value}")
+
+
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         "lora.max_rank_needed",
@@ -45,6 +54,13 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         "lora.cpu_loras_needed", "max-cpu-loras needed", "", "smallest max-cpu-loras allowed", known(_cpu_loras_needed)
+    ),
+    Computed(
+        "lora.base_differs",
+        "adapter of another base",
+        "",
+        "the adapter's config names another base than the one served",
+        _base_differs,
     ),
     Computed("lora.slots_needed", "LoRA slots needed", "", "max-loras for that batch", known(_slots_needed)),
 )

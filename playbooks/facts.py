@@ -225,6 +225,8 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
         variable = name.removeprefix("env.")
         text = launch.env.get(variable)
         return Unset(origin) if text is None else Known(number_or_text(text), "declared", origin)
+    if name == "model":
+        return Known(launch.model, "declared", origin)
     value = launch.args.get(name.replace("_", "-"))
     return Unset(origin) if value is None else Known(_plain(value), "declared", origin)
 
