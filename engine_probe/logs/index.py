@@ -95,7 +95,7 @@ class LogIndex:
                     self._before_last = copy.copy(self._resolver)
                 self._add(block)
             is_done = (block is None or not block.is_whole) and not self._parts.goes_on
-            if block is None or is_done or time.monotonic() >= until:
+            if is_done or time.monotonic() >= until:
                 return is_done
 
     def _add(self, block: ScannedBlock) -> None:

@@ -46,6 +46,7 @@ class Parts:
         self._cutter = Cutter(file)
         self._cutter.block_bytes = _LEAST_BLOCK_BYTES
         self._may_be_helped = may_be_helped
+        self._is_ready = False
         self._helpers: list[Helper] = []
         """In the order of their parts; all that is behind the position."""
         self._joining: Iterator[ScannedBlock] | None = None
@@ -58,16 +59,22 @@ class Parts:
     @property
     def goes_on(self) -> bool:
         """There is more to come although `next` may just have given nothing, or an unfinished line."""
-        return self._joining is not None or bool(self._helpers) or self._cutter.is_inside_a_line
+        return not self._is_ready or self._joining is not None or bool(self._helpers) or self._cutter.is_inside_a_line
 
     def next(self) -> ScannedBlock | None:
-        """The next block; None at the end of the file, and once when helpers were started."""
+        """The next block; None at the end of the file, and while there is something to do before the first."""
+        if not self._is_ready:
+            self._get_ready()
+        if not self._is_ready:
+            return None
+        return self._next_joined() or self._next_scanned()
+
+    def _get_ready(self) -> None:
         if self._may_be_helped:
             self._may_be_helped = False
             self._helpers = start_helpers(self.file)
-            if self._helpers:
-                return None  # a step of its own
-        return self._next_joined() or self._next_scanned()
+        else:
+            self._is_ready = self._scanner.get_ready()
 
     def _next_joined(self) -> ScannedBlock | None:
         block = None if self._joining is None else next(self._joining, None)

@@ -8,6 +8,7 @@ numbers of combinations into columns.
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs.index_classes import (
@@ -24,7 +25,7 @@ from engine_probe.logs.index_processes import Process as Process  # noqa: PLC041
 from engine_probe.logs.index_processes import Processes as Processes  # noqa: PLC0414
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from engine_probe.logs.index_classes import Classify
     from engine_probe.logs.index_keys import Key
@@ -36,6 +37,8 @@ _BEGINS_A_LOAD = re.compile(bytes([91, *(STAGE_NAMES.index(name) for name in ("c
 _VERSION = re.compile(rb"(?:server version |LLM engine \(v| version +)(\d[^\s,)]*)")
 _MODEL = re.compile(rb"(?:'model(?:_tag)?': |\bmodel=)'([^'\n]{1,1000})'| model   (\S{1,1000})\s*$")
 
+_READS_THE_TABLES = ("", "INFO 03-02 10:11:12 [core.py:1] x", "INFO 03-02 10:11:12 [utils.py:1] x")
+"""Lines whose layer takes one table more each."""
 _SAYS_NOTHING = (0, CONTINUES)
 _MOST_REMEMBERED = 20_000
 _MOST_HEADS_OF_A_FAMILY = 200
@@ -96,6 +99,7 @@ class Scanner:
 
     def __init__(self, classify: Classify | None = None) -> None:
         self._classify = classify
+        self._getting_ready = _read_tables() if classify is None else None
         self.version: str | None = None
         """vLLM's release, as the log tells it; None until it does."""
         self.processes = Processes()
@@ -106,6 +110,14 @@ class Scanner:
         self._families: dict[Key, _Family] = {}
         self._age = 0
         """Grows when combinations no longer mean what they meant."""
+
+    def get_ready(self) -> bool:
+        """Read the tables by which lines are classified, a piece at a time: together they take long. True when done."""
+        if self._getting_ready is not None:
+            self._classify = next(self._getting_ready)
+            if self._classify is not None:
+                self._getting_ready = None
+        return self._getting_ready is None
 
     def scan(self, block: bytes) -> Scanned:
         """The columns of `block`, which begins with the line end before it and lacks its own last one."""
@@ -186,8 +198,9 @@ class Scanner:
         return packed
 
     def _pack(self, line: bytes) -> _Packed:
-        if self._classify is None:
-            self._classify = _default_classify()
+        while not self.get_ready():
+            pass
+        assert self._classify is not None
         found = self._classify(text_of(line), self.version)
         return _Packed(
             LEVELS.index(found.level or "") | LAYERS.index(found.layer) << LAYER_SHIFT | CONTINUES * found.is_bare,
@@ -196,11 +209,17 @@ class Scanner:
         )
 
 
-def _default_classify() -> Classify:
-    # Reading its tables takes as long as scanning ten megabytes: helpers are started before.
-    from engine_probe.logs.index_classify import default_classify  # noqa: PLC0415
-
-    return default_classify()
+def _read_tables() -> Iterator[Classify | None]:
+    # All together takes as long as scanning twenty megabytes: helpers are started before.
+    for name in ("lines", "stages", "index_classify"):
+        module = import_module(f"engine_probe.logs.{name}")
+        yield None
+    classify: Classify = module.default_classify()
+    yield None
+    for text in _READS_THE_TABLES:
+        classify(text, None)
+        yield None
+    yield classify
 
 
 def _told(pattern: re.Pattern[bytes], line: bytes) -> str | None:

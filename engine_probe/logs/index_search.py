@@ -7,12 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.index_keys import without_colours
-from engine_probe.logs.index_selection import Selection
+from engine_probe.logs.index_selection import Selection, count_of
 
 if TYPE_CHECKING:
     from engine_probe.logs.index_blocks import Blocks
 
 BATCH_SECONDS = 0.02
+_LONG_SECONDS = 0.004
+_MOST_LINES = 2048
 _LITERAL = re.compile(rb"[^\\.^$*+?{}\[\]|()]+")
 
 
@@ -28,6 +30,9 @@ class Search:
         self._generation = self._blocks.generation
         self._mask = bytearray()
         self._block = 0
+        self._was_at_end = False
+        self._piece_lines = 1
+        """More where lines do not take long."""
 
     @property
     def searched_lines(self) -> int:
@@ -35,7 +40,7 @@ class Search:
 
     @property
     def count(self) -> int:
-        return self._mask.count(1)
+        return count_of(self._mask)
 
     def marks(self, start: int, stop: int) -> bytearray:
         """1 for each line that matches, of the searched ones from `start` to `stop`."""
@@ -51,14 +56,37 @@ class Search:
             self._start_over()
         until = time.monotonic() + seconds
         last = len(self._blocks) - 1
+        if self._was_at_end:  # the last block's line may have been unfinished: it is looked at again
+            self._was_at_end = False
+            del self._mask[self._blocks.lines_of(self._block).start :]
         while self._block <= last:
-            lines = self._blocks.lines_of(self._block)
-            del self._mask[lines.start :]
-            self._mask += self._match.marks(self._blocks.content(self._block), len(lines))
-            if self._block == last:  # its line may be unfinished: it is looked at again next time
+            if not self._search_block(self._blocks.lines_of(self._block), until):
+                return False
+            if self._block == last:
+                self._was_at_end = True
                 return True
             self._block += 1
             if time.monotonic() >= until:
+                return False
+        return True
+
+    def _search_block(self, lines: range, until: float) -> bool:
+        """Go on in a block; False when time is over before its end."""
+        content = without_colours(self._blocks.content(self._block))
+        if not self._match.is_possible(content):
+            self._mask += bytes(lines.stop - len(self._mask))
+            return True
+        texts = content.split(b"\n")
+        while (at := len(self._mask) - lines.start) < len(lines):
+            count = min(self._piece_lines, len(lines) - at)
+            began = time.thread_time()
+            self._mask += self._match.marks(texts[at : at + count], count)
+            seconds = time.thread_time() - began
+            if seconds > _LONG_SECONDS:
+                self._piece_lines = max(1, self._piece_lines // 4)
+            elif seconds < _LONG_SECONDS / 4:
+                self._piece_lines = min(_MOST_LINES, self._piece_lines * 2)
+            if time.monotonic() >= until and len(self._mask) < lines.stop:
                 return False
         return True
 
@@ -70,17 +98,18 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
 
 
 class Matcher:
-    """A pattern for single lines, tried on whole blocks first where it is plain text."""
+    """A pattern for single lines; where it is plain text, it is looked for in whole blocks first."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         self._search = pattern.search
         is_plain = _LITERAL.fullmatch(pattern.pattern) and not pattern.flags & re.IGNORECASE
         self._literal = pattern.pattern if is_plain else None
 
-    def marks(self, content: bytes, count: int) -> bytes:
-        """1 for each of the `count` lines of a block that matches, 0 for the others."""
-        clean = without_colours(content)
-        if self._literal is not None and self._literal not in clean:
-            return bytes(count)
+    def is_possible(self, content: bytes) -> bool:
+        """False: no line of this text without colours can match."""
+        return self._literal is None or self._literal in content
+
+    def marks(self, lines: list[bytes], count: int) -> bytes:
+        """1 for each of `count` lines that matches; lines that are missing at the end do not."""
         search = self._search
-        return bytes(search(line) is not None for line in clean.split(b"\n")[:count]).ljust(count, b"\0")
+        return bytes(search(line) is not None for line in lines).ljust(count, b"\0")

@@ -57,7 +57,13 @@ class Selection:
 
     def __and__(self, other: Selection) -> Selection:
         """What both select; lines that one of them does not know yet are not selected."""
-        return Selection(and_masks(self.mask, other.mask))
+        both = bytearray(max(len(self.mask), len(other.mask)))
+        for number in range(min(len(self._before), len(other._before)) - 1):
+            if self._before[number] < self._before[number + 1] and other._before[number] < other._before[number + 1]:
+                part = slice(number * _STRIDE, (number + 1) * _STRIDE)
+                mask = and_masks(self.mask[part], other.mask[part])
+                both[part.start : part.start + len(mask)] = mask
+        return Selection(both)
 
 
 def count_of(mask: bytes | bytearray) -> int:

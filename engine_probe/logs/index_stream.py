@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs.index_blocks import LONGEST_SHOWN_BYTES
 from engine_probe.logs.index_classes import CONTINUES, LAYER_SHIFT, LAYERS, LEVEL_BITS, LEVELS, STAGE_NAMES
+from engine_probe.logs.index_keys import without_colours
 from engine_probe.logs.index_resolve import Resolver
 from engine_probe.logs.index_scan import Scanner
 from engine_probe.logs.index_search import Matcher
@@ -94,8 +95,13 @@ class Stream:
         if self._times is not None:
             mask = and_masks(mask, self._times.mask(content))
         if self._match is not None and 1 in mask:
-            mask = and_masks(mask, self._match.marks(content.removeprefix(b"\n"), len(mask)))
+            mask = and_masks(mask, self._matches(content, len(mask)))
         return mask
+
+    def _matches(self, content: bytes, count: int) -> bytes:
+        assert self._match is not None
+        text = without_colours(content.removeprefix(b"\n"))
+        return self._match.marks(text.split(b"\n"), count) if self._match.is_possible(text) else bytes(count)
 
     def _of_model(self, count: int, model: str, models: tuple[tuple[int, str], ...]) -> bytes:
         mask = bytearray()
