@@ -15,6 +15,25 @@ if TYPE_CHECKING:
 _ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 _FIRST_INTERNAL_PORT, _PORTS_EACH, _INTERNAL_PORTS = 20_000, 100, 30_000
 _API_PORT = 8000
+_USUAL_BATCHED_TOKENS = 2048
+# config/load.py and model_executor/model_loader, all releases
+_LOAD_FORMATS = frozenset(
+    {
+        *(
+            "auto",
+            "bitsandbytes",
+            "dummy",
+            "fastsafetensors",
+            "gguf",
+            "hf",
+            "instanttensor",
+            "mistral",
+            "npcache",
+            "pt",
+        ),
+        *("pt", "runai_streamer", "runai_streamer_sharded", "safetensors", "sharded_state", "tensorizer"),
+    }
+)
 
 
 def _segments_are_expandable(lookup: Lookup) -> Answer:
@@ -26,6 +45,15 @@ def _segments_are_expandable(lookup: Lookup) -> Answer:
             is_on = "expandable_segments:true" in str(answer.value).lower().replace(" ", "")
             return Known(is_on, "computed", f"{variable} of the launch")
     return Unknown("the launch does not set PYTORCH_CUDA_ALLOC_CONF; the container or shell may")
+
+
+def _compile_caches_are_off(lookup: Lookup) -> Answer:
+    """Only what the launch says: an image may set the variable as well, and then it is unknown."""
+    answer = lookup("launch.env.TORCHINDUCTOR_FORCE_DISABLE_CACHES")
+    if isinstance(answer, Unknown):
+        return answer
+    is_on = isinstance(answer, Known) and str(answer.value).lower() not in ("0", "false", "")
+    return Known(is_on, "computed", "TORCHINDUCTOR_FORCE_DISABLE_CACHES of the launch")
 
 
 def _own_start_port(lookup: Lookup) -> tuple[float, str]:
@@ -41,6 +69,41 @@ def _block_size_that_fits(lookup: Lookup) -> tuple[float, str]:
     if unit <= 0:
         raise MissingInputError("the message names no size that the backend supports")
     return max(unit, -(-asked // unit) * unit), f"the next multiple of {unit}, which the backend wants"
+
+
+def _batched_tokens_needed(lookup: Lookup) -> tuple[float, str]:
+    """What both checks of vLLM's scheduler take: the longest prompt or item, and one token a sequence."""
+    wanted: dict[str, float] = {}
+    for name in ("model_len", "item_tokens", "num_seqs"):
+        if isinstance(lookup(name), Known):
+            wanted[name] = number(lookup, name)
+    if not wanted:
+        raise MissingInputError("no message says what a step must hold")
+    largest = max(wanted, key=lambda name: wanted[name])
+    if wanted[largest] < _USUAL_BATCHED_TOKENS:
+        return _USUAL_BATCHED_TOKENS, f"vLLM's usual budget; {wanted[largest]:,.0f} would be the least"
+    return int(wanted[largest]), f"{largest} of the message"
+
+
+def _architecture_is_another(lookup: Lookup) -> Answer:
+    """Whether the class that the override names is none that config.json names."""
+    overriding, own = lookup("overriding"), lookup("model.architectures")
+    if not isinstance(overriding, Known):
+        return Unknown("no message shows an override of the architecture")
+    if not isinstance(own, Known):
+        reason = own.reason if isinstance(own, Unknown) else "not set"
+        return Unknown(f"the architectures of config.json are unknown: {reason}")
+    is_another = str(overriding.value) not in str(own.value).split()
+    return Known(is_another, "computed", f"config.json names {own.value}")
+
+
+def _load_format_is_known(lookup: Lookup) -> Answer:
+    """A known one that is refused is refused for what the folder or this build lacks, not for its spelling."""
+    for name in ("value", "old_value"):
+        answer = lookup(name)
+        if isinstance(answer, Known):
+            return Known(str(answer.value) in _LOAD_FORMATS, "computed", "the load formats of all releases")
+    return Unknown("no message names a load format")
 
 
 def _flag_asked(lookup: Lookup) -> str | None:
@@ -95,6 +158,13 @@ COMPUTED: tuple[Computed, ...] = (
         _segments_are_expandable,
     ),
     Computed(
+        "config.compile_caches_are_off",
+        "Inductor's caches are off",
+        "",
+        "the launch turns off the caches of torch's compiler",
+        _compile_caches_are_off,
+    ),
+    Computed(
         "config.own_start_port",
         "first internal port for this engine",
         "",
@@ -107,6 +177,27 @@ COMPUTED: tuple[Computed, ...] = (
         "tokens",
         "next block size that the attention backend supports",
         known(_block_size_that_fits),
+    ),
+    Computed(
+        "config.batched_tokens_needed",
+        "token budget of a step that would do",
+        "tokens",
+        "max-num-batched-tokens that vLLM accepts, at least its usual one",
+        known(_batched_tokens_needed),
+    ),
+    Computed(
+        "config.architecture_is_another",
+        "override names another class",
+        "",
+        "hf-overrides names a class that config.json does not",
+        _architecture_is_another,
+    ),
+    Computed(
+        "config.load_format_is_known",
+        "load format that some release has",
+        "",
+        "the refused load format is spelt like one of vLLM's",
+        _load_format_is_known,
     ),
     Computed(
         "config.flag_was_removed",
