@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +16,7 @@ from tui.output import Output
 
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment, Launch
+    from engine_probe.logs.records import Record
     from playbooks.diagnosis import Diagnosis
     from playbooks.evidence import Evidence
 
@@ -88,14 +91,13 @@ def _write(diagnosis: dict[str, Any], report_file: str | None, output: Output, *
 
 def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:
     from engine_probe.logs.covers import read_wrappers
-    from engine_probe.logs.records import read_text
     from playbooks.diagnosis import Given, diagnose
     from playbooks.library import load_library
 
     if len(words) > 1:
         raise InputError("one log at a time: a deployment's models each have their own")
     name = words[0] if words else "-"
-    records = read_text([_content(name)])
+    records = _records(name)
     given = Given("standard input" if name == "-" else name, evidence)
     return diagnose(records, load_library(), read_wrappers(), given)
 
@@ -114,23 +116,37 @@ def _evidence(
     return Evidence(launch, deployment, folder, None if host_state is None else read_host_state(Path(host_state)))
 
 
-def _content(name: str) -> bytes:
+def _records(name: str) -> list[Record]:
+    from engine_probe.logs.telling import telling_records
+
     if name == "-":
         if sys.stdin.isatty():
             raise InputError("no log is named: write a file, or pipe a log in")
-        return sys.stdin.buffer.read()
-    from engine_probe.logs.index import open_file
+        return telling_records(_kept(sys.stdin.buffer))
     from engine_probe.logs.sources import Child, parse_source, path_of
 
     source = parse_source(name)
     if source.kind == "file":
-        with os.fdopen(open_file(path_of(source)), "rb") as file:
-            return file.read()
-    with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as file:
-        content = file.read()
+        from engine_probe.logs.index import open_file
+
+        return telling_records(open_file(path_of(source)))
+    with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:
+        file = _kept(pipe)
         if (failure := child.failure()) is not None:
+            os.close(file)
             raise InputError(failure)
-        return content
+    return telling_records(file)
+
+
+def _kept(pipe: IO[bytes]) -> int:
+    """A descriptor of a nameless file that holds all that comes through the pipe."""
+    try:
+        with tempfile.TemporaryFile(prefix="vllm-console-") as copy:
+            shutil.copyfileobj(pipe, copy, 1 << 20)
+            copy.flush()
+            return os.dup(copy.fileno())
+    except OSError as error:
+        raise InputError(f"cannot keep what comes through the pipe: {error.strerror or error}") from error
 
 
 def _launch_of(
