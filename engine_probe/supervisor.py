@@ -37,6 +37,7 @@ _SILENT_LEAVE_S = 5.0
 _ANSWER_S = 60.0
 """An engine's command starts a Python and reads 100 kB: what has not answered by then never will."""
 _MOST_WAITING_EVENTS = 10_000
+_LONGEST_TURN_SECONDS = 0.01
 _LIMITS_TICK_S = 0.25
 
 
@@ -195,7 +196,11 @@ class Probe:
     async def _read_events(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         loop = asyncio.get_running_loop()
+        turn_began = loop.time()
         while True:
+            if loop.time() - turn_began > _LONGEST_TURN_SECONDS:
+                await asyncio.sleep(0)  # lines that have come already are read without waiting: a screen wants its turn
+                turn_began = loop.time()
             try:
                 line = await process.stdout.readline()
             except ValueError:

@@ -242,6 +242,7 @@ class StandInRun(FakeRun):
             async for event in probe.events():
                 self.log.add(event)
                 on_change(samples.LOADING, event)
+                await asyncio.sleep(0)
                 if isinstance(event, ev.Ended):
                     break
         self.log.flush()
