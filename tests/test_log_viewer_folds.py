@@ -166,3 +166,44 @@ def test_models_go_round():
     assert next_model(None, ["a", "b"]) == "a"
     assert next_model("b", ["a", "b"]) is None
     assert next_model("gone", ["a"]) == "a"
+
+
+async def test_a_line_is_marked_by_keys_and_by_clicks(path):
+    async with viewing(path, (120, 30)) as viewer:
+        await viewer.press("home", "J")
+        assert viewer.view.marked == 0
+        for _ in range(12):
+            await viewer.press("J")
+        assert viewer.view.marked == 14
+        await viewer.press("K")
+        assert viewer.view.marked == 11
+        assert viewer.view.fold[0].first_line == 11
+        for marked, is_closed in ((14, True), (14, False), (14, True)):
+            await viewer.pilot.click(viewer.view, offset=(30, 1 + 12))
+            await viewer.pilot.pause()
+            assert viewer.view.marked == marked
+            assert viewer.log.folding.is_closed(viewer.view.fold[0]) is is_closed
+        await viewer.pilot.click(viewer.view, offset=(30, 25))
+        assert viewer.view.marked == 14
+
+
+async def test_a_jump_is_taken_back_and_made_again(path):
+    async with viewing(path, (120, 10)) as viewer:
+        await viewer.ask("G", "1")
+        await viewer.ask("G", "19")
+        await viewer.press("exclamation_mark")
+        for key, line in (("{", 18), ("{", 0), ("}", 18), ("}", 10)):
+            await viewer.press({"{": "left_curly_bracket", "}": "right_curly_bracket"}[key])
+            assert viewer.view.marked == line
+        await viewer.press("right_curly_bracket")
+        assert "No jump was taken back" in viewer.words("#keys")
+        await viewer.ask("G", "3")
+        await viewer.press("left_curly_bracket")
+        assert viewer.view.marked == 10
+
+
+async def test_a_line_that_the_filter_hides_is_told_and_a_cause_too(path):
+    async with viewing(path, (120, 30)) as viewer:
+        await viewer.press("f", "f", "escape")
+        await viewer.ask("G", "4")
+        assert "Line 4 is hidden by the filter" in viewer.words("#keys")

@@ -20,13 +20,19 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.content import Content
 
-    from tui.actions import Place
+    from tui.actions import Action, Place
     from tui.themes.glyphs import Glyphs
 
 _PLACES: tuple[tuple[Place, str], ...] = (
     ("wizard", "In the wizard, and in a report where it applies"),
     ("start", "On the first screen"),
-    ("logs", "In a log; the letters of layers, level and stage work behind f"),
+    ("logs", "In a log"),
+)
+_GROUPS = {"": "", "filter": "In a log, behind f", "move": "Moving in a log"}
+_LOG_MOVES = (
+    ("home end", "the first line; the end, which is followed"),
+    ("wheel", "three rows; a drag of the bar goes anywhere"),
+    ("click", "marks a line; on the marked one, opens or closes its traceback"),
 )
 _MOVES = (
     ("↑ ↓", "mark another row; in a text, scroll a line"),
@@ -53,16 +59,10 @@ def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
     """`first`: the place it was asked in, whose keys come first."""
     rows = [part("The four steps", "bold")] if first == "wizard" else []
     rows += [row for name, text in _STEPS if first == "wizard" for row in _pair(name, text, width)]
-    seen: set[str] = set()
-    for place, title in sorted(_PLACES, key=lambda one: one[0] != first):
-        fresh = [a for a in actions.ACTIONS if place in a.places and a.id not in seen]
-        seen |= {action.id for action in fresh}
-        rows += [*([part("")] if rows else []), part(title, "bold")] if fresh else []
-        for action in fresh:
-            where = f" (step {action.step})" if action.step else ""
-            rows += _pair(f"{action.shown_key:<7}{action.label}{where}", action.tooltip, width, "$accent")
+    rows += _all_keys(width, first)[0 if rows else 1 :]
     rows += [part(""), part("Marking and scrolling", "bold")]
-    rows += [row for keys, text in _MOVES for row in _pair(keys, text, width)]
+    moves = _LOG_MOVES if first == "logs" else _MOVES
+    rows += [row for keys, text in moves for row in _pair(keys, text, width)]
     rows += [part(""), part("Layers, as the log's first column names them", "bold")]
     for layer, letter in LAYER_LETTERS.items():
         rows += _pair(f"{letter}  {in_words(layer)}", _LAYERS[layer], width, layer_style(layer))
@@ -76,6 +76,27 @@ def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
     )
     rows += [part(f"  {glyph}  ", style) + part(words) for glyph, words, style in glyph_words]
     return lines(rows)
+
+
+def _all_keys(width: int, first: Place) -> list[Content]:
+    """In a log there is nothing else; elsewhere, the place it was asked in first."""
+    rows: list[Content] = []
+    seen: set[str] = set()
+    for place, title in sorted(_PLACES, key=lambda one: one[0] != first):
+        if first == "logs" != place:
+            continue
+        fresh = [action for action in actions.ACTIONS if place in action.places and action.id not in seen]
+        seen |= {action.id for action in fresh}
+        for group, heading in _GROUPS.items():
+            keys = [action for action in fresh if action.group == group]
+            rows += [part(""), part(heading or title, "bold")] if keys else []
+            rows += [row for action in keys for row in _key(action, width)]
+    return rows
+
+
+def _key(action: Action, width: int) -> list[Content]:
+    where = f" (step {action.step})" if action.step else ""
+    return _pair(f"{action.shown_key:<7}{action.label}{where}", action.tooltip, width, "$accent")
 
 
 def _pair(name: str, text: str, width: int, style: str = "$accent") -> list[Content]:

@@ -17,12 +17,38 @@ if TYPE_CHECKING:
 _MOST_DIGITS = 16
 
 
+class Places:
+    """Lines between which was jumped, in order, and which of them is looked at."""
+
+    def __init__(self) -> None:
+        self._lines: list[int] = []
+        self._at = 0
+
+    def add(self, begin: int, end: int) -> None:
+        del self._lines[self._at :]
+        self._lines += [line for line in (begin, end) if self._lines[-1:] != [line]]
+        self._at = len(self._lines) - 1
+
+    def before(self) -> int | None:
+        if self._at <= 0:
+            return None
+        self._at -= 1
+        return self._lines[self._at]
+
+    def behind(self) -> int | None:
+        if self._at + 1 >= len(self._lines):
+            return None
+        self._at += 1
+        return self._lines[self._at]
+
+
 class LogJumps(LogLooks):
     """What goes on from a line that is looked at; `_go_on_jumping` between two steps of reading."""
 
     def __init__(self, log: OpenedLog) -> None:
         super().__init__(log)
         self._wants_first_match = self._wants_cause = False
+        self._places = Places()
         self._gone_to: tuple[int | None, int] = (None, 0)
         """What the last jump marked, and the line that it was for: a closed traceback stands for many lines."""
 
@@ -84,8 +110,27 @@ class LogJumps(LogLooks):
             self._log.turn(fold)
         if not self._log.is_wanted(line):
             self.tell(f"Line {line + 1:,} is hidden by the filter; here it would stand", style="$warning")
+        self._places.add(self.view.place, self._log.seen_as(line))
         self.view.mark(line)
         self._gone_to = (self.view.marked, line)
+
+    def do_place_before(self) -> None:
+        self._go_back_to(self._places.before(), "no jump to take back")
+
+    def do_place_behind(self) -> None:
+        self._go_back_to(self._places.behind(), "no jump was taken back")
+
+    def _go_back_to(self, line: int | None, otherwise: str) -> None:
+        if line is None or line >= self._log.index.line_count:
+            self.tell(otherwise[0].upper() + otherwise[1:], style="$warning")
+        else:
+            self.view.mark(line)
+
+    def do_mark_down(self) -> None:
+        self.view.mark_next(1)
+
+    def do_mark_up(self) -> None:
+        self.view.mark_next(-1)
 
     def do_open_fold(self) -> None:
         self._turn_fold()

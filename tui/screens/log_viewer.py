@@ -106,6 +106,8 @@ class LogViewerScreen(LogJumps):
     def _draw(self) -> None:
         self.view.take()
         self._draw_about()
+        if self.is_current:
+            self.refresh_keys()
 
     def _draw_about(self) -> None:
         if not self.view.is_attached:  # the console is being left

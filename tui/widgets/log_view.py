@@ -17,7 +17,7 @@ from tui.widgets.log_view_kept import KeptRows, Look
 from tui.widgets.log_view_wrap import Spot, moved
 
 if TYPE_CHECKING:
-    from textual.events import MouseScrollDown, MouseScrollUp
+    from textual.events import Click, MouseScrollDown, MouseScrollUp
 
     from engine_probe.logs.folds import Fold
     from tui.opened_log import OpenedLog
@@ -174,6 +174,27 @@ class LogView(ScrollView, can_focus=True):
             self._to(moved(Spot(row), -(self._height // 3), len(self._rows), self._rows.height))
         self.refresh()
         self.post_message(self.Moved())
+
+    def mark_next(self, by: int) -> None:
+        """The line that stands so many rows further; the first that is seen where none is marked there."""
+        row = None if self.marked is None else self._log.row_of(self.marked)
+        row = self.scroll_offset.y if row is None or not self._is_seen(row) else row + by
+        while 0 <= row < len(self._rows):
+            shown = self._rows.row(row)
+            if shown is not None and shown.number is not None:
+                self.mark(shown.number)
+                return
+            row += by
+
+    def on_click(self, event: Click) -> None:
+        """Marks a line; the marked one's traceback is opened or closed."""
+        place, page = event.get_content_offset(self), self._page()
+        row = None if place is None or place.y >= len(page) else self._rows.row(page[place.y].row)
+        if row is None or row.number is None:
+            return
+        if row.number == self.marked and row.fold is not None:
+            self._log.turn(row.fold)
+        self.mark(row.number)
 
     def keep_place(self, line: int) -> None:
         """After another filter or look: the same line, or what stands near it, is at the top."""
