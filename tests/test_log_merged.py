@@ -17,6 +17,7 @@ from engine_probe.logs.index_time import Span, parse_time
 from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.merged import MergedIndex
 from engine_probe.logs.merged_reading import NamedLog
+from engine_probe.logs.roots import Roots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -283,6 +284,47 @@ def test_rotation_and_removal_are_marked_where_they_happened(logs: Logs) -> None
         (2, "rotated", "a"),
         (3, "gone", "b"),
     ]
+
+
+def test_tracebacks_fold_also_where_lines_of_another_log_stand_between(logs: Logs) -> None:
+    begin, middle, end = "Traceback (most recent call last):", '  File "x.py", line 1, in f', "ValueError: broken in {}"
+    merged = logs.open(joined(at("10:00:01", "a1")), joined(at("10:00:02", "b2")))
+    read(merged)
+    for name, lines in (("a", [begin]), ("b", [at("10:00:03", "b3")]), ("a", [middle]), ("b", [begin, middle]),
+                        ("b", [end.format("b")]), ("a", [end.format("a")]), ("b", [at("10:00:04", "b4")])):  # fmt: skip
+        logs.append(name, *lines)
+        read(merged)
+    folds = merged.folds()
+    while not folds.advance():
+        pass
+    assert [merged.place_of(number)[0] for number in range(10)] == [0, 1, 0, 1, 0, 1, 1, 1, 0, 1]
+    assert folds.spans() == [(2, 8), (5, 7)]
+    assert list(folds.shown_mask()) == [1, 1, 1, 1, 0, 1, 0, 0, 0, 1]
+    assert list(folds.shown_mask({2})) == [1, 1, 1, 1, 1, 1, 0, 0, 1, 1]
+    assert list(folds.shown_mask({5})) == [1, 1, 1, 1, 0, 1, 1, 1, 0, 1]
+    fold = folds.fold_at(8)
+    assert fold is not None
+    assert (fold.first_line, fold.last_line, fold.cause_line, fold.text) == (2, 8, 8, "ValueError: broken in a")
+    assert folds.fold_at(3) is None
+    assert len(folds) == 2
+
+
+def test_causes_are_those_of_each_log_in_order(logs: Logs) -> None:
+    later = LOAD.replace(b"10:11:", b"10:12:").decode()
+    merged = logs.open(later + "\n", LOAD.decode() + "\n")
+    read(merged)
+    alone = merged.logs[1].log
+    roots = Roots(alone)
+    while not roots.advance():
+        pass
+    found = merged.roots()
+    while not found.advance():
+        pass
+    lines = [cause.line for cause in roots.causes]
+    assert lines
+    assert [cause.line for cause in found.causes] == lines + [line + alone.line_count for line in lines]
+    assert found.next_from(lines[-1] + 1) == lines[0] + alone.line_count
+    assert found.last_before(lines[0] + alone.line_count) == lines[-1]
 
 
 def test_the_tail_is_of_all_logs_before_anything_is_read(logs: Logs) -> None:

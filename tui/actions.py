@@ -44,7 +44,6 @@ class Moment:
     has_folds: bool = False
     has_models: bool = False
     """The log tells of more than one model."""
-    can_tell_causes: bool = True
     is_bare: bool = False
     """Nothing but the text of a log is shown."""
     is_inner: bool = False
@@ -200,7 +199,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("last_error", "E", "E", "error before", "Go to the record of an error before this one", _LOGS,
            in_footer=False),
     Action("next_cause", "c", "c", "cause", "Go to the root cause of the next load that failed", _LOGS,
-           lambda m: _is_reading(m) and m.can_tell_causes),
+           _is_reading),
     Action("open_fold", "enter", "enter", "open", "Show all lines of the marked traceback, or of the first one seen",
            _LOGS, lambda m: m.fold == "closed"),
     Action("close_fold", "enter", "enter", "close", "Fold the marked traceback, or the first one seen, to its cause",

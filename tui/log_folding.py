@@ -8,12 +8,13 @@ from engine_probe.logs.index_selection import Selection, and_masks
 
 if TYPE_CHECKING:
     from engine_probe.logs.folds import Fold, Folds
+    from engine_probe.logs.merged_folds import MergedFolds
 
 
 class Folding:
     """All are closed, or all are open, but for those that were turned."""
 
-    def __init__(self, folds: Folds | None) -> None:
+    def __init__(self, folds: Folds | MergedFolds) -> None:
         self._folds = folds
         self._turned: set[int] = set()
         self._all_open = False
@@ -24,7 +25,7 @@ class Folding:
     @property
     def state(self) -> tuple[int, int, bool]:
         """Differs whenever other lines are hidden."""
-        return (0 if self._folds is None else self._folds.changes), self._version, self.is_on
+        return self._folds.changes, self._version, self.is_on
 
     @property
     def has_folds(self) -> bool:
@@ -40,7 +41,7 @@ class Folding:
 
     def fold_at(self, line: int) -> Fold | None:
         """The traceback that `line` belongs to, open or closed."""
-        return self._folds.fold_at(line) if self.is_on and self._folds is not None else None
+        return self._folds.fold_at(line) if self.is_on else None
 
     def is_closed(self, fold: Fold) -> bool:
         return self.is_on and (fold.first_line in self._turned) == self._all_open
@@ -57,7 +58,7 @@ class Folding:
 
     def shown(self, wanted: Selection | None) -> Selection | None:
         """The wanted lines that no closed fold hides; of a fold whose first line is not wanted, none is hidden."""
-        if self._folds is None or not self.has_folds or (self._all_open and not self._turned):
+        if not self.has_folds or (self._all_open and not self._turned):
             return wanted
         spans = self._folds.spans()
         opened = {first for first, _ in spans} - self._turned if self._all_open else set(self._turned)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.logs.folds import Folds
 from engine_probe.logs.follow import FollowedLog
-from engine_probe.logs.index import LogIndex, open_log
+from engine_probe.logs.index import open_log
 from engine_probe.logs.index_classes import LAYERS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from engine_probe.logs.folds import Fold
     from engine_probe.logs.follow import Break, Follower
+    from engine_probe.logs.index import LogIndex
     from engine_probe.logs.index_search import Search
     from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
@@ -73,9 +74,8 @@ class OpenedLog:
         self.stage_changes: list[tuple[int, str]] = []
         self.models: list[str] = []
         """Names of all models that were loaded, in order."""
-        self._folds = Folds(index) if isinstance(index, LogIndex) else None
-        self._roots = Roots(index) if isinstance(index, LogIndex) else None
-        """Of several logs in one, tracebacks are not folded and causes not told."""
+        self._folds = index.folds() if isinstance(index, MergedIndex) else Folds(index)
+        self._roots = index.roots() if isinstance(index, MergedIndex) else Roots(index)
         self.folding = Folding(self._folds)
         self._folded_of: object = None
         self._selection: Selection | None = None
@@ -133,9 +133,8 @@ class OpenedLog:
         if self._search is not None:
             self._search_is_complete = self._search.advance(seconds / 2) and self.index.is_complete
         has_more = not self.index.is_complete
-        if self._folds is not None:
-            has_more |= not self._folds.advance(seconds / 2)
-        if self.wants_causes and self._roots is not None:
+        has_more |= not self._folds.advance(seconds / 2)
+        if self.wants_causes:
             self.causes_are_known = self._roots.advance(seconds / 2) and self.index.is_complete
             has_more |= not self.causes_are_known
         return self._derive() or has_more or not (self._search is None or self._search_is_complete)
@@ -349,14 +348,8 @@ class OpenedLog:
         found = self.index.last_error(line, self._selection)
         return self.index.last_error(self.index.line_count, self._selection) if found is None else found
 
-    @property
-    def can_tell_causes(self) -> bool:
-        return self._roots is not None
-
     def next_cause(self, line: int) -> int | None:
         """Of those found so far."""
-        if self._roots is None:
-            return None
         found = self._roots.next_from(line + 1)
         return self._roots.next_from(0) if found is None else found
 

@@ -13,15 +13,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
+from engine_probe.logs.folds import Folds
 from engine_probe.logs.index_classes import LEVEL_BITS, LEVELS
 from engine_probe.logs.index_search import BATCH_SECONDS
 from engine_probe.logs.index_selection import Selection, and_masks
 from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.merged_columns import MergedColumns
+from engine_probe.logs.merged_folds import MergedFolds
 from engine_probe.logs.merged_order import MOST_SOURCES, only
 from engine_probe.logs.merged_reading import Reading
+from engine_probe.logs.merged_roots import MergedRoots
 from engine_probe.logs.merged_search import MergedSearch
 from engine_probe.logs.merged_times import stamp_in
+from engine_probe.logs.roots import Roots
 
 if TYPE_CHECKING:
     import re
@@ -175,6 +179,12 @@ class MergedIndex:
     def search(self, pattern: re.Pattern[bytes]) -> MergedSearch:
         """A search that goes on with each `advance`, also in lines that come later."""
         return MergedSearch(self._order, [one.log.search(pattern) for one in self.logs])
+
+    def folds(self) -> MergedFolds:
+        return MergedFolds(self._order, [Folds(one.log) for one in self.logs])
+
+    def roots(self) -> MergedRoots:
+        return MergedRoots(self._order, [Roots(one.log) for one in self.logs])
 
     def next_error(self, line: int, among: Selection | None = None) -> int | None:
         """The first line behind `line` that begins an error record; of those in `among` where it is given."""

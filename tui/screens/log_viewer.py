@@ -85,7 +85,6 @@ class LogViewerScreen(LogJumps):
             fold=None if fold is None else "closed" if fold[1] else "open",
             has_folds=self._log.folding.has_folds,
             has_models=len(self._log.models) > 1,
-            can_tell_causes=self._log.can_tell_causes,
             is_inner=self._is_inner,
             is_bare=self.view.bare,
         )
