@@ -44,7 +44,8 @@ class UnderWay(NamedTuple):
         if not who[0] or layer == _FRONTEND or len(self.of_process) >= _MOST_PROCESSES:
             return UnderWay(stage)
         if mark & OF_ONE:
-            return UnderWay(stage, {**self.of_process, who: stage})
+            is_known = self.stage == stage == self.of_process.get(who)
+            return self if is_known else UnderWay(stage, {**self.of_process, who: stage})
         engine = _engine_of(who)
         other = {one: own for one, own in self.of_process.items() if _are_of_two_engines(engine, _engine_of(one))}
         moved = {one: other.get(one, stage) for one in self.of_process}
