@@ -15,10 +15,11 @@ MASKED = "***"
 
 _TELL_TALES = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "xox", "akia", "eyj",
-    "bearer", "basic", "authorization", "secret", "passw", "credential", "://", "sig", "amz-",
-    "apikey", "_key", "-key", "key=", "key:", "key'", 'key"',
-    "_token", "-token", "token=", "token:", "token'", 'token"',
+    "bearer", "basic", "authorization", "sig=", "signature=", "amz-",
 )  # fmt: skip
+_NAMES = ("key", "token", "secret", "passw", "credentials")
+_NAMED = re.compile(r"(?:keys?|token|secret|password|passwd|credentials)['\"]?\s*[:=]|--(?:api[-_]key|hf[-_]token)")
+"""Only where one of these stands does a name tell a secret: `max_tokens=` and `key_cache` are no such names."""
 
 _SHAPES = r"""
     (?<![A-Za-z0-9_])
@@ -58,10 +59,15 @@ _SECRET_NAME = re.compile(r"(?:^|[_\-.])(?:API_?KEYS?|KEY|TOKEN|SECRET|CREDENTIA
 
 def mask(text: str) -> str:
     """`text` with every secret replaced by `***`. A second call changes nothing."""
+    return _PATTERN.sub(_masked, text) if _may_hold_a_secret(text) else text
+
+
+def _may_hold_a_secret(text: str) -> bool:
     lowered = text.lower()
-    if not any(word in lowered for word in _TELL_TALES):
-        return text
-    return _PATTERN.sub(_masked, text)
+    is_in = lowered.__contains__
+    if any(map(is_in, _TELL_TALES)) or ("@" in text and "://" in text):
+        return True
+    return any(map(is_in, _NAMES)) and _NAMED.search(lowered) is not None
 
 
 def _masked(match: re.Match[str]) -> str:

@@ -32,6 +32,8 @@ HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3h"
         ("Namespace(api_key='one', hf_token='two', port=1)", "Namespace(api_key='***', hf_token='***', port=1)"),
         ("pull http://user:pa55@proxy:3128/x", "pull http://user:***@proxy:3128/x"),
         ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("MYKEY = letmein", "MYKEY = ***"),
+        ("TOKENSECRET: letmein", "TOKENSECRET: ***"),
     ],
 )
 def test_secret_is_masked(text: str, expected: str) -> None:
