@@ -239,6 +239,9 @@ def test_filters_and_search_hold_in_the_merged_order(logs: Logs) -> None:
     firsts = [line + 1 for line in errors]
     assert found == firsts + [first + count for first in firsts]
     assert merged.last_error(2 * count) == found[-1]
+    assert merged.has_error(1, 0, count)
+    assert not merged.has_error(0, 0, count)
+    assert not merged.has_error(0, found[-1] + count, 2 * count)
 
 
 def test_a_search_goes_on_in_what_comes_later_and_after_a_cut(logs: Logs) -> None:

@@ -379,8 +379,7 @@ class OpenedLog:
 
     def has_error_behind(self, line: int, stop: int) -> bool:
         """An error in the log that `line` is of."""
-        among = None
         if isinstance(self.index, MergedIndex):
-            among = self.index.filter(Wanted(source=self.index.place_of(line)[0]))
-        found = self.index.next_error(line, among)
+            return self.index.has_error(self.index.place_of(line)[0], line + 1, stop)
+        found = self.index.next_error(line)
         return found is not None and found < stop

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from engine_probe.errors import InputError
 from engine_probe.logs.folds import Folds
 from engine_probe.logs.index_classes import LEVEL_BITS, LEVELS
+from engine_probe.logs.index_scan import Columns
 from engine_probe.logs.index_search import BATCH_SECONDS
 from engine_probe.logs.index_selection import Selection, and_masks
 from engine_probe.logs.index_wanted import Wanted
@@ -193,6 +194,12 @@ class MergedIndex:
         while found is not None and self._goes_on(found):
             found = errors.next_from(found + 1)
         return found
+
+    def has_error(self, source: int, start: int, stop: int) -> bool:
+        """Whether a line of one log, among those from `start` to `stop`, is an error's."""
+        part = Columns(*(column[start:stop] for column in self._columns.columns))
+        errors = Wanted(levels=_ERRORS).mask(part, self.processes)
+        return 1 in and_masks(errors, self._order.column[start:stop].translate(only(source)))
 
     def last_error(self, line: int, among: Selection | None = None) -> int | None:
         """The last line before `line` that begins an error record; of those in `among` where it is given."""
