@@ -87,12 +87,16 @@ def _taken_share(lookup: Lookup) -> tuple[float, str]:
 
 def _utilization_that_fits(lookup: Lookup) -> tuple[float, str]:
     """The check is free >= utilization x total (v1/worker/utils.py request_memory), so it is rounded down."""
-    free_gib = first_number(lookup, "free_gib", "gpu.free_before_launch_gib")
-    total_gib = first_number(lookup, "total_gib", "gpu.total_gib")
+    if isinstance(lookup("oom.others_gib"), Known):
+        total_gib = number(lookup, "oom.capacity_gib")
+        free_gib = total_gib - number(lookup, "oom.others_gib")
+    else:
+        free_gib = first_number(lookup, "free_gib", "gpu.free_before_launch_gib")
+        total_gib = first_number(lookup, "total_gib", "gpu.total_gib")
     fits = math.floor(free_gib / total_gib * 100) / 100
     if fits < 0.01:
-        raise MissingInputError(f"only {free_gib:g} of {total_gib:g} GiB are free: no share fits")
-    return fits, f"{free_gib:g} GiB free of {total_gib:g} GiB, rounded down"
+        raise MissingInputError(f"only {free_gib:.2f} of {total_gib:g} GiB are free: no share fits")
+    return fits, f"{free_gib:.2f} GiB of {total_gib:g} GiB not held by others, rounded down"
 
 
 def _weights_card_gib(lookup: Lookup) -> tuple[float, str]:
