@@ -85,6 +85,17 @@ async def test_one_log_is_shown_alone_and_then_the_next_and_then_all(paths):
         await viewer.until(lambda: len(messages(viewer)) == 5)
 
 
+async def test_an_export_says_which_log_a_line_is_of(paths, tmp_path):
+    async with viewing(*paths) as viewer:
+        await viewer.press("e")
+        await viewer.until(lambda: "Written" in viewer.words(KeyBar))
+        (written,) = (tmp_path / "exports").iterdir()
+        lines = written.read_text().splitlines()
+        assert [line.partition(": ")[0] for line in lines] == [
+            "head.log", "head.log", "worker.log", "head.log", "worker.log"
+        ]  # fmt: skip
+
+
 async def test_one_log_has_no_such_key(paths):
     async with viewing(paths[0]) as viewer:
         assert "m merge" not in viewer.words(KeyBar)

@@ -13,8 +13,8 @@ import threading
 import time
 
 _COPY_BYTES = 1 << 20
-_QUIET_SECONDS = 0.3
-_MOST_SECONDS = 5.0
+_QUIET_SECONDS, _MOST_SILENT_SECONDS, _MOST_SECONDS = 0.3, 2.0, 5.0
+"""Since the last bytes; before the first ones; and for a pipe that is never quiet."""
 
 
 class Spool:
@@ -40,7 +40,7 @@ class Spool:
     def has_begun(self) -> bool:
         """Whether what was in the pipe at first has come, as far as can be told: nothing came for a moment."""
         now = time.monotonic()
-        is_quiet = self._has_any and now - self._last > _QUIET_SECONDS
+        is_quiet = now - self._last > (_QUIET_SECONDS if self._has_any else _MOST_SILENT_SECONDS)
         return self.has_ended or is_quiet or now - self._began > _MOST_SECONDS
 
     def _run(self) -> None:

@@ -24,6 +24,8 @@ from tui.widgets.log_wanted_words import words_of
 from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.content import Content
@@ -211,7 +213,7 @@ class LogViewerScreen(LogJumps):
                     if log.generation != generation:
                         break
                     rows = wanted.read(piece.start, piece.stop)
-                    file.writelines(f"{_text_of(row)}\n" for row in rows)
+                    file.writelines(f"{_text_of(row, log.sources)}\n" for row in rows)
                     count += len(rows)
                     if count % 50_000 == 0:
                         self.tell(f"Being written, {count:,} of {len(wanted):,} lines: ", short_path(str(path)))
@@ -222,5 +224,8 @@ class LogViewerScreen(LogJumps):
         self.tell(f"Written, {count:,} line{'' if count == 1 else 's'}: ", short_path(str(path)))
 
 
-def _text_of(row: LogLine | Break) -> str:
-    return f"--- {row.words} ---" if isinstance(row, Break) else clean(row.text)
+def _text_of(row: LogLine | Break, sources: Sequence[str]) -> str:
+    """Of merged logs, behind the name of its own."""
+    if isinstance(row, Break):
+        return f"--- {row.words} ---"
+    return f"{clean(sources[row.source])}: {clean(row.text)}" if sources else clean(row.text)
