@@ -107,46 +107,6 @@ def test_the_release_that_a_log_tells_decides_an_ambiguous_file_name(tmp_path: P
 # Whatever the bytes
 
 
-def test_any_split_of_the_bytes_gives_the_same_lines(tmp_path: Path) -> None:
-    content = b"\n".join([*SHAPES.values(), LOAD, b"\xff\0" * 40, b"x" * 3000])
-    whole, pieces = tmp_path / "whole.log", tmp_path / "pieces.log"
-    whole.write_bytes(content)
-    expected = indexed(open_log(whole))
-    for seed in range(5):
-        chance = random.Random(seed)
-        pieces.write_bytes(b"")
-        log = open_log(pieces)
-        at = 0
-        while at < len(content):
-            size = chance.choice((1, 7, 100, 2000))
-            with pieces.open("ab") as file:
-                file.write(content[at : at + size])
-            at += size
-            indexed(log)
-        assert [line.text for line in all_lines(log)] == [line.text for line in all_lines(expected)]
-        assert log.line_count == content.count(b"\n") + 1
-
-
-def test_no_bytes_make_it_raise(tmp_path: Path) -> None:
-    chance = random.Random(1)
-    parts = (b"\n", b"\r", b"\x1b[0m", b"\x1b]0;", b"(INFO) pid=1", b"INFO 03-02 10:11:12 [")
-    parts += (b"] ", b"\0", b"\xff", b'{"log":', b"{", b'"}')
-    for _ in range(30):
-        content = b"".join(chance.choice(parts) for _ in range(chance.randrange(3000)))
-        path = tmp_path / "noise.log"
-        path.write_bytes(content)
-        log = indexed(open_log(path))
-        assert log.line_count == content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
-        assert len(all_lines(log)) == log.line_count
-        indexed_again = log.search(compile_pattern("INFO"))
-        while not indexed_again.advance():
-            pass
-        log.filter(Wanted(span=Span(since=Bound(b"03-02 10:00:00"))))
-        log.next_error(0)
-        log.tail(5)
-        log.close()
-
-
 def test_an_endless_line_costs_no_memory_and_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_bytes(LOAD + b"\n")
@@ -181,13 +141,13 @@ def test_a_long_line_that_grows_is_one_line(tmp_path: Path) -> None:
 
 def test_a_line_costs_less_than_16_bytes(tmp_path: Path) -> None:
     path = tmp_path / "many.log"
-    path.write_bytes((LOAD + b"\n") * 8000)
+    path.write_bytes((LOAD + b"\n") * 3000)
     log = open_log(path)
     tracemalloc.start()
     indexed(log)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert log.line_count == 19 * 8000
+    assert log.line_count == 19 * 3000
     assert held < 16 * log.line_count
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from test_log_lines import WRAPPERS
 from vllm_lines import RELEASES, printed
 
-from engine_probe.logs.attempts import attempts
-from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.records import Reader, Record, read_text
 from engine_probe.logs.stages import Wordings, read_wordings
 from engine_probe.logs.tracebacks import JOINED
@@ -216,17 +212,6 @@ def content(record: Record) -> tuple[object, ...]:
     return *where, record.level, record.layer, record.stage, record.message, record.chains, record.facts
 
 
-@pytest.mark.parametrize("name", ["vllm-0.32.0-cpu-ready.log", "vllm-0.32.0-cpu-kv-too-small.log"])
-def test_any_split_gives_the_same_records(wordings: Wordings, name: str) -> None:
-    whole = (DATA / name).read_bytes()
-    wanted = read_text([whole], wordings=wordings)
-    generator = random.Random(7)
-    for _ in range(15):
-        cuts = sorted({0, len(whole), *(generator.randrange(len(whole)) for _ in range(generator.randrange(40)))})
-        parts = [whole[start:end] for start, end in pairwise(cuts)]
-        assert read_text(parts, wordings=wordings) == wanted
-
-
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_what_stands_in_front_changes_no_record(wordings: Wordings, name: str) -> None:
     text = (DATA / "vllm-0.32.0-cpu-kv-too-small.log").read_text(encoding="utf-8")
@@ -245,24 +230,6 @@ def test_docker_json_files_change_no_record(wordings: Wordings) -> None:
     ]
     records = read_text(["\n".join(lines)], wordings=wordings)
     assert [content(one) for one in records] == [content(one) for one in read_text([text], wordings=wordings)]
-
-
-def test_no_bytes_make_it_raise(wordings: Wordings) -> None:
-    generator = random.Random(20260302)
-    covers = read_wrappers()
-    whole = (DATA / "vllm-0.32.0-cpu-kv-too-small.log").read_bytes()
-    for _ in range(40):
-        damaged = bytearray(whole)
-        for _ in range(generator.randrange(1, 400)):
-            damaged[generator.randrange(len(damaged))] = generator.randrange(256)
-        start = generator.randrange(len(damaged))
-        attempts(read_text([bytes(damaged[start:]), generator.randbytes(300)], wordings=wordings), covers)
-    lines = whole.decode().split("\n")
-    for _ in range(20):
-        generator.shuffle(lines)
-        records = read_text(["\n".join(lines)], wordings=wordings)
-        assert all(one.first_line <= one.last_line for one in records)
-        assert sum(len(one.records) for one in attempts(records, covers)) == len(records)
 
 
 def test_a_record_comes_out_when_it_is_complete(wordings: Wordings) -> None:

@@ -102,8 +102,8 @@ class BlockTimes:
         Processes write past one another, so the blocks before and behind must agree.
         """
         around = [ends for ends in self._ends[max(0, number - 1) : number + 2] if ends is not None]
-        if self._ends[number] is None or len(around) < 2:
-            return None
+        if number == 0 or self._ends[number] is None or len(around) < 2:
+            return None  # the first lines of a log may be before its first time
         days = {day for ends in around for day in (ends[0], ends[2])}
         if len(days) > 1 and not span.has_dates:
             return None
