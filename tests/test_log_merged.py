@@ -180,6 +180,32 @@ def test_numbers_never_change_while_logs_are_read(logs: Logs) -> None:
         assert merged._order.line_of(source, own) == number
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_any_logs_are_merged_as_a_stable_sort_by_their_running_times_would(logs: Logs, seed: int) -> None:
+    rng = random.Random(seed)
+    contents, order = [], []
+    for source in range(rng.randrange(2, 5)):
+        seconds, reached, lines = rng.randrange(3000), None, []
+        for number in range(rng.randrange(0, 400)):
+            seconds = max(0, seconds + rng.choice((0, 0, 0, 1, 2, 60, -1, -30)))
+            has_time = rng.random() < 0.7
+            clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+            lines.append(at(clock, f"{source}.{number}") if has_time else f"] {source}.{number}")
+            reached = max(reached or 0, seconds) if has_time else reached
+            order.append([reached, source, number])
+        first = next((moment for moment, of, _ in order if of == source and moment is not None), 10**9)
+        for place in order:
+            if place[1] == source and place[0] is None:
+                place[0] = first
+        contents.append(joined(*lines))
+    merged = logs.open(*contents)
+    read(merged)
+    assert [merged.place_of(number) for number in range(merged.line_count)] == [
+        (source, number) for _, source, number in sorted(order)
+    ]
+    assert words(read(merged)).split() == [f"{source}.{number}" for _, source, number in sorted(order)]
+
+
 def test_an_unfinished_line_is_shown_and_then_finished_in_its_place(logs: Logs) -> None:
     merged = logs.open(joined(at("10:00:01", "a1")) + "ERR", joined(at("10:00:02", "b2")))
     assert words(read(merged)) == "a1 ERR b2"
