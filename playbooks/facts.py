@@ -227,6 +227,8 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
         return Unset(origin) if text is None else Known(number_or_text(text), "declared", origin)
     if name == "model":
         return Known(launch.model, "declared", origin)
+    if name == "lora_modules":  # kept apart from the arguments
+        return Known(" ".join(launch.lora), "declared", origin) if launch.lora else Unset(origin)
     value = launch.args.get(name.replace("_", "-"))
     return Unset(origin) if value is None else Known(_plain(value), "declared", origin)
 
