@@ -94,10 +94,19 @@ def _plain_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((shape.name, re.compile(f"(?:{tag})?{shape.pattern.pattern}", re.DOTALL)) for shape in own)
 
 
+@lru_cache(maxsize=1)
+def _bare_of_process() -> re.Pattern[str]:
+    """A line of a traceback or a message, which begins with a blank, behind a process tag."""
+    tag = next(shape.pattern.pattern for shape in shapes() if shape.name == "process")
+    return re.compile(f"{tag}(?P<message>[ \\t].*)", re.DOTALL)
+
+
 def _read_plain(text: str, is_continued: bool) -> Line | None:
     """The quick way for what needs no peeling: a plain line of vLLM, or one that begins with a blank and so is bare."""
     if text[:1].isspace():
         return Line(text, is_continued=is_continued)
+    if text[:1] == "(" and (bare := _bare_of_process().match(text)) is not None:
+        return _read_bare(bare, is_continued)
     for name, pattern in _plain_patterns():
         match = pattern.match(text)
         if match is None:
@@ -118,6 +127,13 @@ def _read_plain(text: str, is_continued: bool) -> Line | None:
             is_continued=is_continued,
         )
     return None
+
+
+def _read_bare(bare: re.Match[str], is_continued: bool) -> Line | None:
+    process, message = bare["process"], bare["message"]
+    if " " in process or "[repeated " in message or _STAMP.search(message):
+        return None
+    return Line(message, process=process, pid=_number(bare["pid"]), prefixes=("process",), is_continued=is_continued)
 
 
 def visible(text: str) -> str:
