@@ -84,6 +84,13 @@ def _in_words(wholes: list[_Whole]) -> str:
     return ", ".join(f"{one.name} {one.width}" + (f" into {one.unit}s" if one.unit > 1 else "") for one in wholes)
 
 
+def _half_tensor_size(lookup: Lookup) -> tuple[float, str]:
+    now = int(_tensor_size_now(lookup)[0])
+    if now < 2:
+        raise MissingInputError("tensor-parallel-size is 1, which has no half")
+    return now // 2 if now % 2 == 0 else 1, f"half of {now}" if now % 2 == 0 else f"{now} has no half, so 1"
+
+
 def _gpus_of_launch(lookup: Lookup) -> tuple[float, str]:
     stages = number(lookup, "launch.pipeline_parallel_size", unset=1)
     return int(_tensor_size_now(lookup)[0] * stages), "tensor-parallel-size x pipeline-parallel-size"
@@ -103,6 +110,13 @@ COMPUTED: tuple[Computed, ...] = (
         "GPUs",
         "largest tensor-parallel-size, up to the present one, that divides heads, KV heads and quantization groups",
         known(_tensor_size_that_fits),
+    ),
+    Computed(
+        "parallel.half_tensor_size",
+        "half the tensor-parallel size",
+        "GPUs",
+        "half of tensor-parallel-size, which divides whatever the whole divides",
+        known(_half_tensor_size),
     ),
     Computed(
         "parallel.gpus_of_launch",

@@ -71,6 +71,12 @@ def test_no_tensor_parallel_size_is_made_up() -> None:
     assert "launch.tensor_parallel_size is unknown" in str(fact("parallel.tensor_size_now", None, {}))
 
 
+def test_half_the_tensor_parallel_size() -> None:
+    assert fact("parallel.half_tensor_size", EIGHT, {}) == 4
+    assert fact("parallel.half_tensor_size", {"tensor-parallel-size": 3}, {}) == 1
+    assert fact("parallel.half_tensor_size", {}, {}) == "tensor-parallel-size is 1, which has no half"
+
+
 def test_gpus_of_a_launch() -> None:
     assert fact("parallel.gpus_of_launch", {"tensor-parallel-size": 4, "pipeline-parallel-size": 2}, {}) == 8
     assert fact("parallel.gpus_of_launch", {}, {}) == 1
