@@ -18,6 +18,7 @@ from tui.opened_log import OpenedLog
 from tui.screens.log_viewer import LogViewerScreen
 from tui.themes.glyphs import UNICODE
 from tui.widgets.key_bar import KeyBar
+from tui.widgets.log_filters import LogFilters
 from tui.widgets.log_stages import LogStages
 from tui.widgets.log_wanted_words import words_of
 
@@ -129,6 +130,25 @@ async def test_stages_are_those_of_the_log_that_is_looked_at(tmp_path, paths):
         await viewer.press("g")
         await viewer.until(lambda: "config" in viewer.words(LogStages))
         assert viewer.log.index.place_of(viewer.view.marked)[0] == 0
+
+
+async def test_only_lines_that_match_are_shown_and_all_again(paths):
+    async with viewing(*paths) as viewer:
+        await viewer.ask("slash", "w|h3")
+        await viewer.press("ampersand")
+        await viewer.until(lambda: messages(viewer) == ["w2", "h3", "w4"])
+        assert "only w|h3" in viewer.words(LogFilters)
+        with paths[1].open("a") as file:
+            file.write(record("10:00:05", "w5") + "\n" + record("10:00:06", "x") + "\n")
+        await viewer.until(lambda: messages(viewer) == ["w2", "h3", "w4", "w5"])
+        await viewer.until(lambda: "F 0" in viewer.words(LogFilters) and "E 4" in viewer.words(LogFilters))
+        await viewer.press("ampersand")
+        await viewer.until(lambda: len(messages(viewer)) == 7)
+        await viewer.press("ampersand")
+        await viewer.until(lambda: len(messages(viewer)) == 4)
+        await viewer.press("escape")
+        await viewer.until(lambda: len(messages(viewer)) == 7)
+        assert not viewer.log.is_filtered
 
 
 async def test_filters_of_the_command_line_are_said(paths):

@@ -11,6 +11,7 @@ from vllm_log_samples import LOAD
 
 LINES = LOAD.decode().split("\n")
 LOGS = f"{PROGRAM} logs"
+SHOWN = sum("blocks" in line for line in LINES[10:17])
 
 
 @pytest.fixture
@@ -108,8 +109,10 @@ def test_several_files_are_merged_by_time_and_one_is_shown_alone(tmp_path: Path)
 def test_filters_choose_what_the_viewer_shows_first(path: Path, tmp_path: Path) -> None:
     words = "--level error --layer engine --grep blocks --follow"
     with on_terminal(f"{LOGS} {path} {words}", tmp_path) as terminal:
+        terminal.wait_for(f"vllm.log · {len(LINES)} lines, {SHOWN} shown")
+        terminal.wait_for("only blocks")
+        terminal.press("&")
         terminal.wait_for(f"vllm.log · {len(LINES)} lines, 7 shown")
-        terminal.wait_for("find blocks")
         terminal.press("q")
         assert terminal.wait_for_end() == 0
 

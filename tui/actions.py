@@ -195,6 +195,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("find", "slash", "/", "find", "Mark the lines that match a regular expression", _LOGS),
     Action("next_match", "n", "n", "next", "Go to the next line that matches", _LOGS, _can_find_next),
     Action("last_match", "N", "N", "before", "Go to the line before that matches", _LOGS, _can_find_next),
+    Action("narrow", "ampersand", "&", "only these", "Show only the lines that match, or the others again", _LOGS,
+           _can_find_next, in_footer=False),
     Action("next_error", "exclamation_mark", "!", "error", "Go to the next record of an error", _LOGS),
     Action("last_error", "E", "E", "error before", "Go to the record of an error before this one", _LOGS,
            in_footer=False),

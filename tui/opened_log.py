@@ -91,6 +91,9 @@ class OpenedLog:
         """What is searched for."""
         self._search: Search | MergedSearch | None = None
         self._search_text = ""
+        self.narrows = False
+        """Only lines that match are wanted."""
+        self._narrowed_of = (-1, -1)
         self._matches: Selection | None = None
         self._matches_of = (-1, -1)
         self._search_is_complete = False
@@ -156,11 +159,11 @@ class OpenedLog:
         began = time.monotonic()
         if self._to_derive:
             self._to_derive.pop()()
-        elif self.derived_at_count != self.index.line_count:
+        elif self.derived_at_count != self.index.line_count or self._is_behind_search:
             if began < self._not_before:
                 return False
-            self.derived_at_count = self.index.line_count
-            self._selection = self.index.filter(self.wanted) if self.is_filtered else None
+            self.derived_at_count, self._narrowed_of = self.index.line_count, self._search_state
+            self._selection = self._select(self.wanted) if self.is_filtered else None
             self._fold()
             self._to_derive = [self._count(layer) for layer in LAYERS] + [self._find_stages]
         elif self._folded_of != self.folding.state:
@@ -175,8 +178,20 @@ class OpenedLog:
     @property
     def is_derived(self) -> bool:
         """Whether filter, counts and stages are of all lines that are indexed."""
-        is_folded = self._folded_of == self.folding.state
-        return not self._to_derive and self.derived_at_count == self.index.line_count and is_folded
+        is_filtered = self.derived_at_count == self.index.line_count and not self._is_behind_search
+        return not self._to_derive and is_filtered and self._folded_of == self.folding.state
+
+    @property
+    def _search_state(self) -> tuple[int, int]:
+        return (-1, -1) if self._search is None else (self._search.searched_lines, self._search.count)
+
+    @property
+    def _is_behind_search(self) -> bool:
+        return self.narrows and self._narrowed_of != self._search_state
+
+    def _select(self, wanted: Wanted) -> Selection:
+        selection = self.index.filter(wanted)
+        return selection & self._search.selection() if self.narrows and self._search is not None else selection
 
     def _fold(self) -> None:
         self._folded_of = self.folding.state
@@ -188,7 +203,7 @@ class OpenedLog:
 
     def _count(self, layer: str) -> Callable[[], None]:
         def count() -> None:
-            self.counts[layer] = len(self.index.filter(replace(self.wanted, layers=frozenset({layer}))))
+            self.counts[layer] = len(self._select(replace(self.wanted, layers=frozenset({layer}))))
 
         return count
 
@@ -203,10 +218,18 @@ class OpenedLog:
 
     @property
     def is_filtered(self) -> bool:
-        return self.wanted != Wanted()
+        return self.narrows or self.wanted != Wanted()
 
     def want(self, wanted: Wanted) -> None:
         self.wanted = wanted
+        self._derive_anew()
+
+    def narrow(self, is_on: bool) -> None:
+        """Whether only lines that match what is searched for are wanted."""
+        self.narrows = is_on and self._search is not None
+        self._derive_anew()
+
+    def _derive_anew(self) -> None:
         self.derived_at_count, self._not_before = -1, 0.0
         self._to_derive = []
         self._matches_of = (-1, -1)
@@ -223,7 +246,8 @@ class OpenedLog:
     @property
     def state_of_rows(self) -> object:
         """While it is the same, rows are only added."""
-        return self.generation, self.wanted, self._folded_of, len(self.breaks)
+        narrowed = self._search_text if self.narrows else None
+        return self.generation, self.wanted, narrowed, self._folded_of, len(self.breaks)
 
     @property
     def row_count(self) -> int:
@@ -301,6 +325,8 @@ class OpenedLog:
         self._search_text = text
         self._search_is_complete = False
         self._matches, self._matches_of = None, (-1, -1)
+        if self.narrows:
+            self.narrow(bool(text))
 
     def found(self, marked: int | None) -> Found | None:
         matches = self._shown_matches()
@@ -356,30 +382,3 @@ class OpenedLog:
     def next_stage(self, line: int) -> int | None:
         starts = [first for first, _ in self.stage_changes]
         return next((first for first in starts if first > line), starts[0] if starts else None)
-
-    def load_at(self, line: int) -> list[tuple[int, str]]:
-        """(first line, stage) of the load that `line` belongs to: from its `config` to the next one's."""
-        changes = self._changes_of_its_log(line)
-        begins = [at for at, (_, stage) in enumerate(changes) if stage == "config"]
-        behind = next((at for at in begins if changes[at][0] > line and at > 0), len(changes))
-        begin = max((at for at in begins if at < behind), default=0)
-        return changes[begin:behind]
-
-    def _changes_of_its_log(self, line: int) -> list[tuple[int, str]]:
-        if not isinstance(self.index, MergedIndex) or not self.stage_changes:
-            return self.stage_changes
-        source, _ = self.index.place_of(min(line, self.index.line_count - 1))
-        return [change for change in self.stage_changes if self.index.place_of(change[0])[0] == source]
-
-    def end_of_load(self, changes: list[tuple[int, str]]) -> int:
-        """The line behind a load that `load_at` gave."""
-        of_log = self._changes_of_its_log(changes[-1][0])
-        at = of_log.index(changes[-1]) + 1
-        return of_log[at][0] if at < len(of_log) else self.index.line_count
-
-    def has_error_behind(self, line: int, stop: int) -> bool:
-        """An error in the log that `line` is of."""
-        if isinstance(self.index, MergedIndex):
-            return self.index.has_error(self.index.place_of(line)[0], line + 1, stop)
-        found = self.index.next_error(line)
-        return found is not None and found < stop

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 def run_viewer(
     sources: Sequence[Source], wanted: Wanted, find: str = "", *, stdin: int = 0, ascii_only: bool | None = None
 ) -> int:
-    """`wanted` and `find` are what it shows and searches first. Raises InputError where a source cannot be read."""
+    """`wanted`, and lines that match `find`, are what it shows first. Raises InputError where a source is none."""
     log = OpenedLog.of_sources(sources, stdin)
     try:
         if wanted != Wanted():
             log.want(wanted)
         log.search(find)
+        log.narrow(bool(find))
         app = ConsoleApp(real_backend(), log=log, glyphs=choose(ascii_only))
         code = asyncio.run(run_app(app))
     finally:

@@ -181,6 +181,12 @@ class LogJumps(LogLooks):
         self._draw_about()
         self.refresh_keys()
 
+    def do_narrow(self) -> None:
+        place = self.view.place
+        self._log.narrow(not self._log.narrows)
+        self.view.keep_place(place)
+        self._draw_about()
+
     def _go_to_first_match(self) -> None:
         """As soon as one is found behind what is seen, or anywhere once all is searched."""
         found = self._log.found(None)

@@ -142,7 +142,9 @@ class LogViewerScreen(LogJumps):
         elif self.view.bare:
             self.do_bare()
         else:
+            place = self.view.place
             self._log.search("")
+            self.view.keep_place(place)
         self._draw_about()
 
     def _want(self, wanted: Wanted) -> None:

@@ -55,7 +55,7 @@ def next_model(model: str | None, known: list[str]) -> str | None:
 
 def draw_filters(log: OpenedLog, found: Found | None, width: int, *, filtering: bool) -> Content:
     """One line; the search at its end, or instead of what does not fit."""
-    right = _draw_search(found, width // 2)
+    right = _draw_search(found, width // 2, "only" if log.narrows else "find")
     row = part("")
     for wide in (True, False):
         row = _draw_wanted(log, filtering=filtering, wide=wide)
@@ -86,13 +86,13 @@ def _pair(name: str, value: str, is_set: bool, gap: str) -> Content:
     return part(gap + name + " ", "$quiet") + part(value, "$accent bold" if is_set else "$quiet")
 
 
-def _draw_search(found: Found | None, width: int) -> Content:
+def _draw_search(found: Found | None, width: int, word: str) -> Content:
     if found is None:
         return part("")
     count = f"{found.count:,}" + ("" if found.is_complete else " so far")
     count = f"{found.at:,} of {count}" if found.at else f"{count} lines" if found.count != 1 else f"{count} line"
     count = "no line" if found.is_complete and not found.count else count
-    return part("find ", "$quiet") + part(cut(clean(found.text), max(width - len(count) - 8, 6)), "bold") + part(
+    return part(f"{word} ", "$quiet") + part(cut(clean(found.text), max(width - len(count) - 8, 6)), "bold") + part(
         f"  {count}", "$warning" if not found.count else "")  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.lines import read_line
 from engine_probe.stage_names import STAGES
 from playbooks.session import StageTime
+from tui.log_loads import end_of_load, has_error_behind, load_at
 from tui.widgets.stage_strip import draw_stages
 from tui.widgets.words import Words, part
 
@@ -22,7 +23,7 @@ _LOOKED_AT = 40
 
 def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
     """Of the load at `line`; seconds are None where the log does not tell."""
-    changes = log.load_at(line)
+    changes = load_at(log, line)
     if not changes:
         return ()
     first: dict[str, int] = {}
@@ -32,7 +33,7 @@ def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
         if at + 1 < len(changes):
             seconds[stage] = _sum(seconds.get(stage, 0.0), _between(log, start, changes[at + 1][0]))
     last = changes[-1][1]
-    is_failed = last != "serving" and log.has_error_behind(changes[-1][0], log.end_of_load(changes))
+    is_failed = last != "serving" and has_error_behind(log, changes[-1][0], end_of_load(log, changes))
     state_of_last = "failed" if is_failed else "done" if last == "serving" else "running"
     return tuple(
         StageTime(stage, "not reached")
@@ -71,8 +72,8 @@ class LogStages(Words):
     _known: tuple[object, tuple[StageTime, ...]] | None = None
 
     def draw(self, log: OpenedLog, line: int) -> None:
-        changes = log.load_at(line)
-        state = (log.generation, changes, log.derived_at_count if changes == log.load_at(1 << 60) else 0)
+        changes = load_at(log, line)
+        state = (log.generation, changes, log.derived_at_count if changes == load_at(log, 1 << 60) else 0)
         if self._known is None or self._known[0] != state:
             self._known = (state, stage_times(log, line))
         stages = self._known[1]
