@@ -49,7 +49,8 @@ class Filtering:
 
     def selection(self) -> Selection:
         """Wanted lines; those that were not filtered yet count as not wanted."""
-        return Selection((self._mask + self._tail).ljust(self._log.line_count, b"\0"))
+        rest = bytes(max(0, self._log.line_count - self.filtered_lines))
+        return Selection(b"".join((self._mask, self._tail, rest)))
 
     def advance(self, seconds: float = BATCH_SECONDS) -> bool:
         """Filter for about `seconds`; True when all lines of now are filtered. Call it again when there are more."""
@@ -80,11 +81,12 @@ class Filtering:
 
     @property
     def _settled(self) -> int:
-        """Lines that stay as they are. Whether a block is in a span depends on the one behind it."""
-        blocks = self._log.blocks
+        """Lines that stay as they are. Whether a block is in a span depends on the one behind it, when it is whole."""
+        whole = self._log.whole_line_count
         if self.wanted.span:
-            return blocks.lines_of(len(blocks) - 1).start if len(blocks) else 0
-        return self._log.whole_line_count
+            blocks = self._log.blocks
+            return blocks.lines_of(blocks.number_of(whole - 1)).start if whole else 0
+        return whole
 
     def _add_tail(self) -> None:
         times, block, filtered = copy.copy(self._times), self._block, self._filtered

@@ -48,7 +48,8 @@ class Search:
 
     def selection(self) -> Selection:
         """Matching lines among those that were searched; all others count as not matching."""
-        return Selection(self._mask.ljust(self._blocks.line_count, b"\0"))
+        rest = bytes(max(0, self._blocks.line_count - len(self._mask)))
+        return Selection(b"".join((self._mask, rest)))
 
     def advance(self, seconds: float = BATCH_SECONDS) -> bool:
         """Search for about `seconds`; True when all lines of now are searched. Call it again when there are more."""
