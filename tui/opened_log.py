@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.folds import Folds
 from engine_probe.logs.follow import FollowedLog
 from engine_probe.logs.index import open_log
-from engine_probe.logs.index_classes import LAYERS
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.merged import MergedIndex
@@ -21,9 +20,10 @@ from engine_probe.logs.roots import Roots
 from engine_probe.logs.spooled import open_sources
 from tui.log_folding import Folding
 from tui.log_rows import Rows
+from tui.log_wanted import WantedLines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from engine_probe.logs.folds import Fold
@@ -39,6 +39,8 @@ STEP_SECONDS = 0.02
 _REST = 10
 """A derived value that took a while to compute is left alone for ten times as long."""
 _PIECE_LINES = 500
+_WANT_SECONDS = 0.03
+"""For another filter, before it goes on between keys."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,6 @@ class OpenedLog:
         """Whether the end of the file has been reached since it was opened or cut."""
         self.generation = 0
         """Changes when line numbers no longer mean the same lines."""
-        self.counts: dict[str, int] = {}
-        """Lines of each layer, by all other filters."""
         self.stage_changes: list[tuple[int, str]] = []
         self.models: list[str] = []
         """Names of all models that were loaded, in order."""
@@ -83,9 +83,10 @@ class OpenedLog:
         self.wants_causes = False
         """Whether root causes are looked for: all lines are read for them."""
         self.causes_are_known = False
-        self._to_derive: list[Callable[[], None]] = []
-        self.derived_at_count = -1
-        """How many lines filter, counts and stages are of."""
+        self._wanted_lines = WantedLines(index)
+        self._selected_for: object = None
+        self.derived_at_count = self._stages_at = -1
+        """How many lines the filter, and the stages, are of."""
         self._not_before = 0.0
         self.pattern: re.Pattern[str] | None = None
         """What is searched for."""
@@ -93,7 +94,6 @@ class OpenedLog:
         self._search_text = ""
         self.narrows = False
         """Only lines that match are wanted."""
-        self._narrowed_of = (-1, -1)
         self._matches: Selection | None = None
         self._matches_of = (-1, -1)
         self._search_is_complete = False
@@ -148,64 +148,66 @@ class OpenedLog:
         self._selection, self._matches = None, None
         self.folding.forget()
         self._fold()
-        self.derived_at_count, self._not_before = -1, 0.0
-        self._to_derive = []
+        self._wanted_lines.forget()
+        self.derived_at_count = self._stages_at = -1
+        self._not_before = 0.0
         self._matches_of = (-1, -1)
-        self.counts, self.stage_changes, self.models = {}, [], []
+        self.stage_changes, self.models = [], []
         self.causes_are_known = False
 
-    def _derive(self) -> bool:
-        """Filters, counts and stages of the lines that came; one piece at a call. True when there are more."""
-        began = time.monotonic()
-        if self._to_derive:
-            self._to_derive.pop()()
-        elif self.derived_at_count != self.index.line_count or self._is_behind_search:
+    def _derive(self, seconds: float = STEP_SECONDS) -> bool:
+        """Filter, counts and stages of the lines that came; one piece at a call. True when there are more."""
+        began, lines = time.monotonic(), self._wanted_lines
+        if not lines.is_selected:
             if began < self._not_before:
                 return False
-            self.derived_at_count, self._narrowed_of = self.index.line_count, self._search_state
-            self._selection = self._select(self.wanted) if self.is_filtered else None
-            self._fold()
-            self._to_derive = [self._count(layer) for layer in LAYERS] + [self._find_stages]
-        elif self._folded_of != self.folding.state:
-            if began < self._not_before:
-                return False
-            self._fold()
+            if not lines.select(seconds):
+                return True
+            self._select()
+        elif not lines.is_counted:
+            lines.count(seconds)
+        elif self._stages_at != self.index.line_count:
+            self._find_stages()
         else:
-            return False
+            return self._fold_again(began)
+        self._rest(began)
+        return True
+
+    def _fold_again(self, began: float) -> bool:
+        """Other lines are hidden by now."""
+        if self._folded_of != self.folding.state and began >= self._not_before:
+            self._fold()
+            self._rest(began)
+        return False
+
+    def _rest(self, began: float) -> None:
         self._not_before = max(self._not_before, time.monotonic()) + _REST * (time.monotonic() - began)
-        return bool(self._to_derive)
+
+    def _select(self) -> None:
+        self._selection = self._wanted_lines.selection()
+        self.derived_at_count = self.index.line_count
+        self._selected_for = self.wanted, self._search_text if self.narrows else None
+        self._fold()
 
     @property
     def is_derived(self) -> bool:
         """Whether filter, counts and stages are of all lines that are indexed."""
-        is_filtered = self.derived_at_count == self.index.line_count and not self._is_behind_search
-        return not self._to_derive and is_filtered and self._folded_of == self.folding.state
-
-    @property
-    def _search_state(self) -> tuple[int, int]:
-        return (-1, -1) if self._search is None else (self._search.searched_lines, self._search.count)
-
-    @property
-    def _is_behind_search(self) -> bool:
-        return self.narrows and self._narrowed_of != self._search_state
-
-    def _select(self, wanted: Wanted) -> Selection:
-        selection = self.index.filter(wanted)
-        return selection & self._search.selection() if self.narrows and self._search is not None else selection
+        lines, is_folded = self._wanted_lines, self._folded_of == self.folding.state
+        return lines.is_selected and lines.is_counted and is_folded and self._stages_at == self.index.line_count
 
     def _fold(self) -> None:
         self._folded_of = self.folding.state
         self._rows = Rows(self.index, self.folding.shown(self._selection), self._followed)
 
     def _find_stages(self) -> None:
+        self._stages_at = self.index.line_count
         self.stage_changes = self.index.stage_changes()
         self.models = list(dict.fromkeys(name for _, name in self.index.models()))
 
-    def _count(self, layer: str) -> Callable[[], None]:
-        def count() -> None:
-            self.counts[layer] = len(self._select(replace(self.wanted, layers=frozenset({layer}))))
-
-        return count
+    @property
+    def counts(self) -> dict[str, int]:
+        """Lines of each layer, by all other filters."""
+        return self._wanted_lines.counts
 
     @property
     def indexed_percent(self) -> int:
@@ -221,19 +223,19 @@ class OpenedLog:
         return self.narrows or self.wanted != Wanted()
 
     def want(self, wanted: Wanted) -> None:
+        """What is shown stays as it is until the lines are found: at once, but for a log of a gigabyte."""
         self.wanted = wanted
-        self._derive_anew()
+        self._want_anew()
 
     def narrow(self, is_on: bool) -> None:
         """Whether only lines that match what is searched for are wanted."""
         self.narrows = is_on and self._search is not None
-        self._derive_anew()
+        self._want_anew()
 
-    def _derive_anew(self) -> None:
-        self.derived_at_count, self._not_before = -1, 0.0
-        self._to_derive = []
-        self._matches_of = (-1, -1)
-        self._derive()
+    def _want_anew(self) -> None:
+        self._wanted_lines.want(self.wanted, self._search if self.narrows else None)
+        self._not_before, self._matches_of = 0.0, (-1, -1)
+        self._derive(_WANT_SECONDS)
 
     @property
     def wanted_count(self) -> int:
@@ -246,8 +248,7 @@ class OpenedLog:
     @property
     def state_of_rows(self) -> object:
         """While it is the same, rows are only added."""
-        narrowed = self._search_text if self.narrows else None
-        return self.generation, self.wanted, narrowed, self._folded_of, len(self.breaks)
+        return self.generation, self._selected_for, self._folded_of, len(self.breaks)
 
     @property
     def row_count(self) -> int:
