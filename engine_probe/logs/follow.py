@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine_probe.errors import InputError
-from engine_probe.logs.index import open_file
 from engine_probe.logs.index_blocks import read_at
+from engine_probe.logs.opening import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import copy
 import os
-import stat
 import time
 from typing import TYPE_CHECKING
 
-from engine_probe.errors import InputError
 from engine_probe.logs.index_blocks import BLOCK_BYTES, Blocks, read_at
 from engine_probe.logs.index_errors import Errors
 from engine_probe.logs.index_filter import Filtering
@@ -27,6 +25,7 @@ from engine_probe.logs.index_stream import LogLine, line_of
 from engine_probe.logs.index_stretches import Models, Stages
 from engine_probe.logs.index_text import readable
 from engine_probe.logs.index_time import BlockTimes
+from engine_probe.logs.opening import open_file
 
 if TYPE_CHECKING:
     import re
@@ -44,19 +43,6 @@ if TYPE_CHECKING:
 def open_log(path: Path, classify: Classify | None = None) -> LogIndex:
     """Open `path` without reading it. Raises InputError when it is no file that can be read."""
     return LogIndex(open_file(path), classify)
-
-
-def open_file(path: Path) -> int:
-    """A descriptor of a regular file. Raises InputError."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"cannot read {path}: {why}") from error
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise InputError(f"cannot read {path}: it is no regular file; pipe it in instead: … | vllm-console logs -")
-    return file
 
 
 class LogIndex:

@@ -127,7 +127,7 @@ def _records(name: str) -> list[Record]:
 
     source = parse_source(name)
     if source.kind == "file":
-        from engine_probe.logs.index import open_file
+        from engine_probe.logs.opening import open_file
 
         return telling_records(open_file(path_of(source)))
     with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from engine_probe.logs.follow import Break, Watch
-from engine_probe.logs.index import open_file
 from engine_probe.logs.index_blocks import Cutter
 from engine_probe.logs.index_stream import PipeCutter, Stream
+from engine_probe.logs.opening import open_file
 from engine_probe.logs.sources import Child, path_of
 
 if TYPE_CHECKING:

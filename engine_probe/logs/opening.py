@@ -1,0 +1,25 @@
+"""Opens a log file: only what can be read from any place again."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from engine_probe.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def open_file(path: Path) -> int:
+    """A descriptor of a regular file. Raises InputError."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"cannot read {path}: {why}") from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise InputError(f"cannot read {path}: it is no regular file; pipe it in instead: … | vllm-console logs -")
+    return file
