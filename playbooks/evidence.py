@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from playbooks.evidence_files import file_facts
 from playbooks.evidence_host import host_facts
 from playbooks.neighbours import neighbour_facts
 
@@ -42,6 +41,8 @@ class Evidence:
         gpus = self.host_state.gpu_indices if self.host_state is not None else ()
         found |= neighbour_facts(launch, self.deployment, version, gpus)
         if launch is not None:
+            from playbooks.evidence_files import file_facts  # noqa: PLC0415 - only a launch has files to look at
+
             found |= file_facts(launch, base, self.model_dir)
         return found
 
