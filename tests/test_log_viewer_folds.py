@@ -207,3 +207,15 @@ async def test_a_line_that_the_filter_hides_is_told_and_a_cause_too(path):
         await viewer.press("f", "f", "escape")
         await viewer.ask("G", "4")
         assert "Line 4 is hidden by the filter" in viewer.words("#keys")
+
+
+async def test_a_copy_holds_the_lines_of_closed_tracebacks(path, tmp_path):
+    async with viewing(path, (120, 30)) as viewer:
+        assert LINES[15] not in viewer.raws()
+        await viewer.press("y")
+        assert (tmp_path / "exports" / "copy.txt").read_text().splitlines() == LINES
+        path.write_bytes(path.read_bytes()[: LOAD.index(b"(APIServer pid=10) ERROR")])
+        await viewer.until(lambda: viewer.is_settled and viewer.log.index.line_count == 17)
+        await viewer.press("y")
+        copied = (tmp_path / "exports" / "copy-2.txt").read_text().splitlines()
+        assert copied[-17:] == LINES[:17]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import work
 
 from engine_probe.logs.follow import Break
+from engine_probe.logs.index_blocks import LONGEST_SHOWN_BYTES
 from engine_probe.logs.index_wanted import Wanted
 from engine_probe.stage_names import STAGES
 from tui import actions
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.01, 0.1
 """Between two steps: the first lets keys through, the second is how soon a new line is seen."""
+_MOST_COPIED = 5000
+"""Lines."""
 _DRAW_EVERY = 4
 """Steps of reading for each time that it is drawn."""
 
@@ -196,8 +199,16 @@ class LogViewerScreen(LogJumps):
     # Taking away
 
     def plain_text(self) -> str:
-        """What is seen, as it was printed."""
-        return "".join(f"{row.raw}\n" for row in self.view.visible_rows())
+        """What is seen, as it was printed; of closed tracebacks all lines: a copy cannot be opened."""
+        seen = self.view.visible_rows()
+        if not any(row.hidden for row in seen):
+            return "".join(f"{row.raw}\n" for row in seen)
+        lines = [row.number for row in seen if row.number is not None]
+        behind = max(lines[-1], *(row.fold.last_line for row in seen[-1:] if row.fold is not None and row.hidden), 0)
+        rows = self._log.all_wanted
+        start = rows.row_of(lines[0])
+        found = rows.read(start, min(rows.row_of(behind) + 1, start + _MOST_COPIED))
+        return "".join(f"{clean(row.words if isinstance(row, Break) else row.text)}\n" for row in found)
 
     def do_export(self) -> None:
         """All wanted lines, a piece at a time."""
@@ -230,4 +241,5 @@ def _text_of(row: LogLine | Break, sources: Sequence[str]) -> str:
     """Of merged logs, behind the name of its own."""
     if isinstance(row, Break):
         return f"--- {row.words} ---"
-    return f"{clean(sources[row.source])}: {clean(row.text)}" if sources else clean(row.text)
+    text = clean(row.text, LONGEST_SHOWN_BYTES)
+    return f"{clean(sources[row.source])}: {text}" if sources else text

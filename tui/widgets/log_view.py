@@ -63,6 +63,8 @@ class LogView(ScrollView, can_focus=True):
         self._top = 0
         """The line in the first row that is seen."""
         self._seen: object = None
+        self._page_of: object = None
+        self._known_page: list[Spot] = []
         self._skip = 0
         """Screen rows of the first row that are above what is seen; it may be wrapped."""
         self._end = Spot(0)
@@ -130,12 +132,15 @@ class LogView(ScrollView, can_focus=True):
 
     def _page(self) -> list[Spot]:
         """What stands in each row of the screen."""
-        row, skip = self.scroll_offset.y, self._skip
-        page: list[Spot] = []
-        while len(page) < self._height and row < len(self._rows):
-            page += (Spot(row, piece) for piece in range(skip, self._rows.height(row)))
-            row, skip = row + 1, 0
-        return page[: self._height]
+        row, skip, height = self.scroll_offset.y, self._skip, self._height
+        state = (row, skip, height, len(self._rows), self._rows.version)
+        if state != self._page_of:
+            self._page_of, self._known_page = state, []
+            while len(self._known_page) < height and row < len(self._rows):
+                self._known_page += (Spot(row, piece) for piece in range(skip, self._rows.height(row)))
+                row, skip = row + 1, 0
+            del self._known_page[height:]
+        return self._known_page
 
     # Where it is
 

@@ -42,6 +42,8 @@ class KeptRows:
         self.tail: list[ShownRow] = []
         """The last lines of a log that is not read yet; in the place of all rows."""
         self.widest = 0
+        self.version = 0
+        """Grows when rows may have become others."""
         self._rows: dict[int, ShownRow] = {}
         self._pieces: dict[int, list[Piece]] = {}
         self._matches: dict[int, list[Piece]] = {}
@@ -51,6 +53,7 @@ class KeptRows:
     def update(self, look: Look, tail_rows: int) -> None:
         """Rows keep their place while lines are only added; the last line may have been unfinished."""
         log = self._log
+        self.version += look != self.look
         self.look = look
         state = (log.state_of_rows, bool(tail_rows), look, log.pattern)
         if state != self._state or len(self._rows) > _MOST_KEPT:
@@ -60,9 +63,11 @@ class KeptRows:
         self._row_count = log.row_count
         names = log.sources
         tail = log.tail(tail_rows) if tail_rows else []
+        self.version += bool(tail or self.tail)
         self.tail = [row_of_text(text, names[at] if names else "") for at, text in tail]
 
     def _forget(self, rows: list[int]) -> None:
+        self.version += bool(rows)
         for row in rows:
             del self._rows[row]
             self._pieces.pop(row, None)
