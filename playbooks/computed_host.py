@@ -129,8 +129,8 @@ def _utilization_beside_neighbours(lookup: Lookup) -> tuple[float, str]:
 
 def _utilization_for_weights(lookup: Lookup) -> tuple[float, str]:
     """Raises MissingInputError where the card is too small for it."""
-    missing_gib = 1 - number(lookup, "kv.available_gib")
-    now, total_gib = number(lookup, "memory.utilization_now"), first_number(lookup, "gpu.total_gib", "total_gib")
+    missing_gib = 1 - first_number(lookup, "pool_gib", "kv.available_gib")
+    now, total_gib = number(lookup, "memory.utilization_now"), first_number(lookup, "total_gib", "gpu.total_gib")
     needed = math.ceil(round((now + missing_gib / total_gib) * 100, 6)) / 100
     if needed > 0.95:
         raise MissingInputError(f"it would take {needed:g} of this GPU")
@@ -161,11 +161,30 @@ def _swap_that_fits(lookup: Lookup) -> tuple[float, str]:
 
 
 def _kv_whole_gib_that_fits(lookup: Lookup) -> tuple[float, str]:
+    """Half of what is free: the CPU backend touches all of it at the start."""
+    if not _is_on_host(lookup).value:
+        raise MissingInputError("it is no engine of the CPU backend")
     free = number(lookup, "free_gib")
-    fits = math.floor(free * 0.8)
+    fits = math.floor(free / 2)
     if fits < 1:
         raise MissingInputError(f"{free:g} GiB are free: not one whole GiB would be safe")
-    return fits, f"0.8 of {free:g} GiB free, in whole GiB"
+    return fits, f"half of {free:g} GiB free, in whole GiB"
+
+
+def _share_of_the_host(lookup: Lookup) -> tuple[float, str]:
+    free, total = number(lookup, "free_gib"), number(lookup, "total_gib")
+    share = math.floor(free / total * 50) / 100
+    if share < 0.01:
+        raise MissingInputError(f"only {free:g} of {total:g} GiB are free")
+    return share, f"half of {free:g} GiB free of {total:g} GiB"
+
+
+def _is_on_host(lookup: Lookup) -> Known:
+    """What only the CPU backend says, or is told."""
+    for name in ("node", "host.node_total_gib", "launch.env.VLLM_CPU_KVCACHE_SPACE"):
+        if isinstance(lookup(name), Known):
+            return Known(value=True, source="computed", origin=name)
+    return Known(value=False, source="computed", origin="nothing of the CPU backend was said")
 
 
 def _kv_bytes_that_fit(lookup: Lookup) -> tuple[float, str]:
@@ -235,6 +254,14 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         "memory.swap_that_fits_gib", "swap space that fits", "GiB", "swap-space vLLM accepts", known(_swap_that_fits)
+    ),
+    Computed("memory.is_on_host", "runs on the CPU backend", "", "the KV cache is host memory", _is_on_host),
+    Computed(
+        "memory.share_of_the_host",
+        "share of the host that fits",
+        "",
+        "gpu-memory-utilization for half of the host's free memory",
+        known(_share_of_the_host),
     ),
     Computed(
         "memory.kv_whole_gib_that_fits",

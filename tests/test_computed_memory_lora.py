@@ -26,7 +26,8 @@ def computed(name: str, **facts: float | str) -> Known | Unknown:
         ("memory.utilization_that_fits", {"free_gib": 27.18, "total_gib": 47.38}, 0.57),
         ("gpu.taken_share_at_start", {"free_gib": 60.0, "total_gib": 80.0}, 0.25),
         ("memory.swap_that_fits_gib", {"host_gib": 31.0, "launch__tensor_parallel_size": 2}, 6),
-        ("memory.kv_whole_gib_that_fits", {"free_gib": 7.57}, 6),
+        ("memory.kv_whole_gib_that_fits", {"node": 0, "free_gib": 7.57}, 3),
+        ("memory.share_of_the_host", {"free_gib": 7.57, "total_gib": 10.96}, 0.34),
         ("memory.fewer_seqs", {"dummy_requests": 512}, 256),
         ("memory.weights_card_gib", {"weights__gib": 2.05, "memory__utilization_now": 0.25}, 8.2),
         (
