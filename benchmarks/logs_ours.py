@@ -1,6 +1,6 @@
 """Our part of `logs.py`, in a process of its own: open, first lines, index, filter, search; prints seconds as JSON.
 
-The longest step is what a key would have to wait at most, were one step done between two looks at the keys.
+One step is done between two looks at the keys: the longest is what a key waits at most.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine_probe.logs.index import LogIndex
 
-PATTERNS = {"text": "KV cache size", "pattern": r"Running: 1\d\d reqs", "slow pattern": r"(?:.*,){2}#"}
+PATTERNS = {"text": "KV cache size", "pattern": r"Running: 1\d\d reqs", "slow pattern": r".*.*#"}
 _SLOW_SECONDS = 2.0
 """A search that takes for ever is watched for so long."""
 
@@ -28,20 +28,24 @@ class Steps(Protocol):
     def advance(self) -> bool: ...
 
 
-def timed(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+class Longest(dict[str, float]):
+    """The longest step of each kind: as a key would wait, and in CPU time, which other processes change little."""
 
+    def time(self, kind: str, call: Callable[[], Any]) -> Any:
+        began, began_cpu = time.perf_counter(), time.thread_time()
+        result = call()
+        found = {"": time.perf_counter() - began, ", CPU": time.thread_time() - began_cpu}
+        for unit, seconds in found.items():
+            name = f"longest step{unit}: {kind}"
+            self[name] = max(self.get(name, 0.0), seconds)
+        return result
 
-def stepped(steps: Steps, most_seconds: float = 3600.0) -> tuple[float, float]:
-    """Seconds altogether, and of the longest step."""
-    began, longest, is_done = time.perf_counter(), 0.0, False
-    while not is_done and time.perf_counter() - began < most_seconds:
-        start = time.perf_counter()
-        is_done = steps.advance()
-        longest = max(longest, time.perf_counter() - start)
-    return time.perf_counter() - began, longest
+    def finish(self, kind: str, steps: Steps, most_seconds: float = 3600.0) -> float:
+        """Seconds of all steps together."""
+        began = time.perf_counter()
+        while not self.time(kind, steps.advance) and time.perf_counter() - began < most_seconds:
+            pass
+        return time.perf_counter() - began
 
 
 def main(path: Path) -> None:
@@ -51,14 +55,17 @@ def main(path: Path) -> None:
     log = open_log(path)
     log.tail(50)
     result = {"first paint": time.perf_counter() - began}
-    _, result["longest step: index"] = stepped(log)
+    longest = Longest()
+    longest.finish("index", log)
     result["indexed"] = time.perf_counter() - began
     used = os.times()
     result["indexed: CPU with helpers"] = used.user + used.system + used.children_user + used.children_system
-    print(json.dumps({"lines": log.line_count, **result, **filters(log), **searches(log), **jumps(log)}))
+    result |= filters(log, longest) | searches(log, longest)
+    jumps(log, longest)
+    print(json.dumps({"lines": log.line_count, **result, **longest}))
 
 
-def filters(log: LogIndex) -> dict[str, float]:
+def filters(log: LogIndex, longest: Longest) -> dict[str, float]:
     from engine_probe.logs.index_time import Bound, Span  # noqa: PLC0415
     from engine_probe.logs.index_wanted import Wanted  # noqa: PLC0415
 
@@ -75,12 +82,12 @@ def filters(log: LogIndex) -> dict[str, float]:
     result = {}
     for name, one in wanted.items():
         filtering = log.filtering(one)
-        result[f"filter: {name}"], result[f"longest step: filter: {name}"] = stepped(filtering)
-        result[f"longest step: selection: {name}"] = timed(filtering.selection)
+        result[f"filter: {name}"] = longest.finish("filter", filtering)
+        longest.time("selection", filtering.selection)
     return result
 
 
-def searches(log: LogIndex) -> dict[str, float]:
+def searches(log: LogIndex, longest: Longest) -> dict[str, float]:
     from engine_probe.logs.index_search import compile_pattern  # noqa: PLC0415
     from engine_probe.logs.index_wanted import Wanted  # noqa: PLC0415
 
@@ -88,22 +95,22 @@ def searches(log: LogIndex) -> dict[str, float]:
     result = {}
     for name, text in PATTERNS.items():
         search = log.search(compile_pattern(text))
-        seconds, result[f"longest step: search: {name}"] = stepped(search, _SLOW_SECONDS if "slow" in name else 3600.0)
-        if "slow" not in name:
-            result[f"search: {name}"] = seconds
-        result[f"longest step: matches: {name}"] = timed(lambda: search.selection() & shown)  # noqa: B023
+        if name == "slow pattern":
+            longest.finish(f"search: {name}", search, _SLOW_SECONDS)
+        else:
+            result[f"search: {name}"] = longest.finish("search", search)
+        longest.time("matches among wanted", lambda: search.selection() & shown)  # noqa: B023
     return result
 
 
-def jumps(log: LogIndex) -> dict[str, float]:
+def jumps(log: LogIndex, longest: Longest) -> None:
     last = log.line_count - 1
     first_error = log.next_error(0) or 0
-    return {
-        "longest step: next error": max(timed(partial(log.next_error, line)) for line in (0, last)),
-        "longest step: last error": max(timed(partial(log.last_error, line)) for line in (last, first_error)),
-        "longest step: stage changes": timed(log.stage_changes),
-        "longest step: models": timed(log.models),
-    }
+    for line in (0, first_error, last):
+        longest.time("next error", partial(log.next_error, line))
+        longest.time("last error", partial(log.last_error, line))
+    longest.time("stage changes", log.stage_changes)
+    longest.time("models", log.models)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BATCH_SECONDS = 0.02
 _LONG_SECONDS = 0.004
-_MOST_LINES = 2048
+_MOST_LINES = 16
 _LITERAL = re.compile(rb"[^\\.^$*+?{}\[\]|()]+")
 
 
@@ -80,14 +80,14 @@ class Search:
         texts = content.split(b"\n")
         while (at := len(self._mask) - lines.start) < len(lines):
             count = min(self._piece_lines, len(lines) - at)
-            began = time.thread_time()
+            began = time.monotonic()
             self._mask += self._match.marks(texts[at : at + count], count)
-            seconds = time.thread_time() - began
-            if seconds > _LONG_SECONDS:
-                self._piece_lines = max(1, self._piece_lines // 4)
-            elif seconds < _LONG_SECONDS / 4:
-                self._piece_lines = min(_MOST_LINES, self._piece_lines * 2)
-            if time.monotonic() >= until and len(self._mask) < lines.stop:
+            now = time.monotonic()
+            if now - began > _LONG_SECONDS:
+                self._piece_lines = 1
+            elif self._piece_lines < _MOST_LINES:
+                self._piece_lines *= 2
+            if now >= until and len(self._mask) < lines.stop:
                 return False
         return True
 
