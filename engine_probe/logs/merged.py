@@ -142,11 +142,16 @@ class MergedIndex:
 
     def lines_at(self, numbers: Iterable[int]) -> list[LogLine]:
         """The lines of these numbers; empty text where a file no longer holds one."""
-        return [self._line(number) for number in numbers]
+        wanted = list(numbers)
+        found = self.own_lines_at(wanted)
+        return [line._replace(number=number) for number, line in zip(wanted, found, strict=True)]
 
-    def _line(self, number: int) -> LogLine:
-        source, own_number = self._order.locate(number)
-        return self.logs[source].log.lines_at((own_number,))[0]._replace(number=number, source=source)
+    def own_lines_at(self, numbers: Iterable[int]) -> list[LogLine]:
+        """The same with the numbers that they have in their own logs."""
+        return [
+            self.logs[source].log.lines_at((number,))[0]._replace(source=source)
+            for source, number in map(self._order.locate, numbers)
+        ]
 
     def bytes_of(self, number: int) -> bytes:
         """The line as it is on disk, without its end; of an overlong one only the start."""

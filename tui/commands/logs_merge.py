@@ -124,11 +124,10 @@ class MergedReader:
     def _print_up_to(self, line: int, shown: Selection) -> None:
         first, behind = shown.row_of(self._looked_at), shown.row_of(line)
         for start in range(first, behind, _PIECE_LINES):
-            self._print_lines(self._merged.lines_at(shown.rows(start, min(behind, start + _PIECE_LINES))))
+            self._print_lines(self._merged.own_lines_at(shown.rows(start, min(behind, start + _PIECE_LINES))))
         self._looked_at = max(self._looked_at, line)
 
     def _print_lines(self, lines: list[LogLine]) -> None:
-        own = [line._replace(number=self._merged.place_of(line.number)[1]) for line in lines]
-        new = [line for line in own if line.number >= self._printed[line.source]]
+        new = [line for line in lines if line.number >= self._printed[line.source]]
         for source, together in groupby(new, key=lambda line: line.source):
             self._printer.lines(self._sources[source], list(together))
