@@ -153,3 +153,11 @@ async def test_wide_characters_stay_in_their_columns(tmp_path):
         assert {strip.cell_length for strip in strips} == {81}
         text = "".join(row.split(":")[-1].strip() for row in text_of(viewer).splitlines())
         assert "模型加载失败🚀" * 70 in text
+
+
+async def test_the_marked_line_stays_seen_when_the_look_changes(path):
+    async with viewing(path, (80, 24)) as viewer:
+        await viewer.ask("G", "119")
+        for key in ("w", "r", "w", "r", "b", "w", "b"):
+            await viewer.press(key)
+            assert any(row.number == 118 for row in viewer.view.visible_rows())

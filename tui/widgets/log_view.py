@@ -147,12 +147,16 @@ class LogView(ScrollView, can_focus=True):
     @property
     def place(self) -> int:
         """The line that next and before count from: the marked one while it is seen, else the first that is seen."""
-        if self.marked is not None and self._is_seen(self._log.row_of(self.marked)):
+        if self.marked is not None and self._is_marked_seen:
             return self.marked
         return self._log.line_at(self.scroll_offset.y)
 
     def _is_seen(self, row: int) -> bool:
         return Spot(row) in self._page()
+
+    @property
+    def _is_marked_seen(self) -> bool:
+        return self.marked is not None and self._is_seen(self._log.row_of(self.marked))
 
     @property
     def fold(self) -> tuple[Fold, bool] | None:
@@ -163,8 +167,7 @@ class LogView(ScrollView, can_focus=True):
         folding = self._log.folding
         if not folding.has_folds:
             return None
-        is_seen = self.marked is not None and self._is_seen(self._log.row_of(self.marked))
-        fold = folding.fold_at(self.marked) if is_seen and self.marked is not None else None
+        fold = folding.fold_at(self.marked) if self._is_marked_seen and self.marked is not None else None
         fold = fold or next((row.fold for row in self.visible_rows() if row.fold is not None), None)
         return None if fold is None else (fold, folding.is_closed(fold))
 
@@ -214,12 +217,14 @@ class LogView(ScrollView, can_focus=True):
 
     def look(self, *, raw: bool | None = None, wrap: bool | None = None, bare: bool | None = None) -> None:
         """Show lines as they were printed or in columns; wrap long ones or cut them; `bare`: nothing but their text."""
-        line = self._log.line_at(self.scroll_offset.y)
+        line, was_seen = self._log.line_at(self.scroll_offset.y), self._is_marked_seen
         self.raw = self.raw if raw is None else raw
         self.wrap = self.wrap if wrap is None else wrap
         self.bare = self.bare if bare is None else bare
         self._log.fold_lines(not self.is_as_printed)
         self.keep_place(line)
+        if was_seen and not self._is_marked_seen and self.marked is not None:
+            self.mark(self.marked)
 
     def follow(self, following: bool) -> None:
         self._set_following(following)
