@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import tracemalloc
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from engine_probe.logs.index_classes import LAYER_SHIFT, LAYERS, LEVELS, STAGE_N
 from engine_probe.logs.index_classify import default_classify
 from engine_probe.logs.index_scan import Scanner
 from engine_probe.logs.index_search import compile_pattern
-from engine_probe.logs.index_selection import Selection, and_masks
 from engine_probe.logs.index_time import Bound, Span, parse_time
 from engine_probe.logs.index_wanted import Wanted, is_model, rank_of
 
@@ -380,27 +378,3 @@ def test_a_search_goes_on_bit_by_bit_and_in_what_comes_later(tmp_path: Path) -> 
     assert search.advance()
     assert search.count == 501
     assert search.selection().last_before(log.line_count) == 500 * 19
-
-
-# Selections
-
-
-def test_rows_and_lines_convert_both_ways() -> None:
-    chance = random.Random(3)
-    mask = bytes(chance.random() < 0.01 for _ in range(50_000))
-    chosen = [number for number, is_in in enumerate(mask) if is_in]
-    selection = Selection(mask)
-    assert len(selection) == len(chosen)
-    assert selection.rows(0, 10**6) == chosen
-    assert selection.rows(100, 150) == chosen[100:150]
-    assert selection.rows(-5, 3) == chosen[:3]
-    assert selection.rows(7, 7) == []
-    assert [selection.row_of(line) for line in chosen] == list(range(len(chosen)))
-    assert selection.next_from(chosen[5] + 1) == chosen[6]
-    assert selection.last_before(chosen[5]) == chosen[4]
-    assert selection.next_from(50_000) is selection.last_before(0) is None
-
-
-def test_selections_combine() -> None:
-    assert (Selection(b"\1\1\0\1") & Selection(b"\1\0\1")).rows(0, 9) == [0]
-    assert and_masks(b"", b"\1") == b"\0"
