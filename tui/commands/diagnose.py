@@ -28,7 +28,7 @@ FINE, FOUND, UNEXPLAINED = 0, 1, 3
 @click.option("--deployment", "deployment_file", metavar="FILE", help="The deployment that it belongs to.")
 @click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
 @click.option("--model-dir", "model_dir", metavar="DIR", help="The model's folder, to look at its files.")
-@click.option("--host-state", metavar="FILE", help="GPUs and host then: saved from vllm-console monitor --once --json.")
+@click.option("--host-state", metavar="FILE", help="The host then, as JSON: its GPUs and memory.")
 @click.option("--report", "report_file", metavar="FILE", help="Also write a report: a new .md, .html or .json file.")
 @click.option("--keep", is_flag=True, help="Keep it as a case: vllm-console cases shows it again, without the log.")
 @click.option("--json", "as_json", is_flag=True, help="One object.")
@@ -48,7 +48,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
 
     \b
     vllm-console diagnose vllm.log
-    kubectl logs vllm-0 | vllm-console diagnose - --launch "vllm serve Qwen/Qwen3-8B"
+    kubectl logs vllm-0 | vllm-console diagnose --launch "vllm serve acme/chat"
 
     LOG is a file or - (standard input, also without any LOG), docker:NAME, unit:NAME or pod:NAME. Exit code: 0 nothing
     is wrong, 1 a cause was found, 3 something is wrong that no playbook explains, 2 bad input.
