@@ -11,7 +11,7 @@ import pytest
 from engine_probe.logs.covers import read_wrappers
 from playbooks.library import load_library
 from playbooks.offers import offers_of
-from tests.memory_logs import NO_BLOCKS, diagnosed, free, oom
+from tests.memory_logs import LOADING, NO_BLOCKS, diagnosed, failed, free, oom, v1
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
