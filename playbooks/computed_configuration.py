@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import nearest_word
@@ -45,6 +46,14 @@ def _segments_are_expandable(lookup: Lookup) -> Answer:
             is_on = "expandable_segments:true" in str(answer.value).lower().replace(" ", "")
             return Known(is_on, "computed", f"{variable} of the launch")
     return Unknown("the launch does not set PYTORCH_CUDA_ALLOC_CONF; the container or shell may")
+
+
+def _plain_segments(lookup: Lookup) -> Answer:
+    answer = lookup("launch.env.PYTORCH_CUDA_ALLOC_CONF")
+    if not isinstance(answer, Known):
+        return answer if isinstance(answer, Unknown) else Unknown("the launch does not set PYTORCH_CUDA_ALLOC_CONF")
+    text = re.sub(r"(expandable_segments\s*:\s*)true", r"\1False", str(answer.value), flags=re.IGNORECASE)
+    return Known(text, "computed", "PYTORCH_CUDA_ALLOC_CONF of the launch")
 
 
 def _compile_caches_are_off(lookup: Lookup) -> Answer:
@@ -156,6 +165,13 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the launch turns on expandable_segments of PyTorch's allocator",
         _segments_are_expandable,
+    ),
+    Computed(
+        "config.plain_segments",
+        "allocator without expandable segments",
+        "",
+        "PYTORCH_CUDA_ALLOC_CONF of the launch with expandable_segments off",
+        _plain_segments,
     ),
     Computed(
         "config.compile_caches_are_off",

@@ -452,6 +452,7 @@ def test_each_engine_of_a_host_gets_ports_of_its_own() -> None:
 def test_segments_are_expandable_where_the_launch_says_so(value: str, is_on: bool) -> None:
     launch = Launch("chat", "/m", {}, {"PYTORCH_CUDA_ALLOC_CONF": value})
     assert fact("config.segments_are_expandable", {}, launch) is is_on
+    assert fact("config.plain_segments", {}, launch) == value.replace("True", "False")
 
 
 def test_what_the_launch_does_not_say_stays_unknown_or_off() -> None:
