@@ -82,6 +82,11 @@ STARTS = {
         "vllm serve acme/omni --omni",
         "co-located-models-budgets-exceed-gpu",
     ),
+    "half of a card of which half is taken": (
+        v1("0.13.0", failed(free(37.1, 79.2, 0.5, ""))),
+        "vllm serve acme/m-7b --gpu-memory-utilization 0.5",
+        "co-located-models-budgets-exceed-gpu",
+    ),
     "the CPU backend asks for a share of the host": (
         "ValueError: Available memory on node 0 (7.61/10.96 GiB) on startup is less than desired CPU memory utilization "
         "(0.92, 10.09 GiB). Decrease --gpu-memory-utilization or reduce CPU memory used by other processes.\n",
