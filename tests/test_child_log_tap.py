@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine_probe import events
 from engine_probe.child import log_tap, stacks
+from engine_probe.child.text_pipe import TextPipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -178,3 +180,41 @@ log.info("hello")
 """
     printed, [record] = tapped.run(code)
     assert (printed, record["message"]) == ("vllm says hello\n", "hello")
+
+
+def test_uvicorn_still_says_what_goes_wrong_and_what_was_asked(tapped: Tapped) -> None:
+    code = """
+import logging, sys
+sys.modules.pop("uvicorn", None)
+sys.stderr = sys.stdout
+logging.config.dictConfig(json.load(open(os.environ["VLLM_LOGGING_CONFIG_PATH"])))
+logging.getLogger("uvicorn.error").error("[Errno 98] error while attempting to bind on address")
+logging.getLogger("uvicorn.access").info("GET /health 200")
+"""
+    printed, records = tapped.run(code)
+    assert printed.splitlines() == [
+        "ERROR:     [Errno 98] error while attempting to bind on address",
+        "INFO:     GET /health 200",
+    ]
+    assert records == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_shown"),
+    [
+        ("INFO 11-29 10:00:00 [core.py:1] hello", True),
+        ("(EngineCore pid=7) ERROR 11-29 10:00:00 [core.py:1] no", True),
+        ("INFO:     Application startup complete.", False),
+        ("ERROR:    [Errno 98] error while attempting to bind on address", False),
+        ("Traceback (most recent call last):", False),
+    ],
+)
+def test_only_vllms_own_lines_are_told_as_records_too(line: str, is_shown: bool) -> None:
+    seen: list[events.Event] = []
+    pipe = TextPipe("m", tapped=True, emit=seen.append)
+    os.write(pipe.writer, f"{line}\n".encode())
+    pipe.read()
+    pipe.close()
+    (text,) = seen
+    assert isinstance(text, events.Text)
+    assert (text.line, text.also_record) == (line, is_shown)

@@ -40,10 +40,55 @@ def logging_config(level: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        # Alone and under this name, or vLLM takes it for a stranger's and prints another banner (logger.py 0.32).
-        "handlers": {"vllm": {"()": MODULE_NAME + ".tapped_handler", "minimum_level": level}},
-        "loggers": {"vllm": {"handlers": ["vllm"], "level": level, "propagate": False}},
+        "handlers": {
+            # Under this name, or vLLM takes it for a stranger's and prints another banner (logger.py 0.32).
+            "vllm": {"()": MODULE_NAME + ".tapped_handler", "minimum_level": level},
+            "uvicorn": {"()": MODULE_NAME + ".uvicorn_handler"},
+            "uvicorn_access": {"()": MODULE_NAME + ".uvicorn_access_handler"},
+        },
+        "loggers": {
+            "vllm": {"handlers": ["vllm"], "level": level, "propagate": False},
+            # The file is also handed to uvicorn, instead of its own configuration, which says the same
+            # (get_uvicorn_log_config, 0.32; uvicorn/config.py): without these a port in use would not be told.
+            "uvicorn": {"handlers": ["uvicorn"], "level": "INFO", "propagate": False},
+            "uvicorn.error": {"level": "INFO"},
+            "uvicorn.access": {"handlers": ["uvicorn_access"], "level": "INFO", "propagate": False},
+        },
     }
+
+
+def uvicorn_handler() -> logging.Handler:
+    """What uvicorn says of itself, as its own configuration prints it."""
+    return _UvicornHandler(sys.stderr, "DefaultFormatter", "%(levelprefix)s %(message)s")
+
+
+def uvicorn_access_handler() -> logging.Handler:
+    """What uvicorn says of requests."""
+    line = '%(levelprefix)s %(client_addr)s - "%(request_line)s" %(status_code)s'
+    return _UvicornHandler(sys.stdout, "AccessFormatter", line)
+
+
+class _UvicornHandler(logging.StreamHandler):  # type: ignore[type-arg]  # generic only for type checkers
+    """Takes its formatter from uvicorn when a record comes: most of vLLM's processes have none and import none."""
+
+    def __init__(self, stream: IO[str], formatter: str, line: str) -> None:
+        super().__init__(stream)
+        self._wanted = (formatter, line)
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self.formatter is None:
+            name, line = self._wanted
+            self.setFormatter(_uvicorn_formatter(name, line))
+        return super().format(record)
+
+
+def _uvicorn_formatter(name: str, line: str) -> logging.Formatter:
+    try:
+        from uvicorn import logging as uvicorn_logging
+    except ImportError:
+        return logging.Formatter("%(levelname)s:     %(message)s")
+    made: logging.Formatter = getattr(uvicorn_logging, name)(line)
+    return made
 
 
 def tapped_handler(minimum_level: str) -> logging.Handler:

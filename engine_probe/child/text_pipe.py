@@ -9,9 +9,10 @@ from typing import Callable
 from engine_probe import events
 from engine_probe.child.tracebacks import TracebackReader
 
+# `INFO: `, with a colon, is uvicorn's, which sends no record.
 _RECORD_LINE = re.compile(
     r"^(?:\x1b\[[0-9;]*m)*(?:\([^()]* pid=\d+[^()]*\)(?:\x1b\[[0-9;]*m)* )?"
-    r"(?:\x1b\[[0-9;]*m)*(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    r"(?:\x1b\[[0-9;]*m)*(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?!:)"
 )
 _MAX_LINE_BYTES = 256 * 1024
 
