@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ _ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORC
 _FIRST_INTERNAL_PORT, _PORTS_EACH, _INTERNAL_PORTS = 20_000, 100, 30_000
 _API_PORT = 8000
 _USUAL_BATCHED_TOKENS = 2048
+_USUAL_SPECULATIVE_TOKENS = 3
 # config/load.py and model_executor/model_loader, all releases
 _LOAD_FORMATS = frozenset(
     {
@@ -158,6 +160,89 @@ def _nearest_flag(lookup: Lookup) -> Answer:
     return Unknown(f"no flag looks like --{name}") if nearest is None else Known(nearest, "computed", "by spelling")
 
 
+# vllm/tool_parsers of 0.32 and the tool-calling page of its documentation, by model_type of config.json
+_TOOL_PARSERS = {
+    "apertus": "apertus",
+    "deepseek_v3": "deepseek_v3",
+    "ernie4_5_moe": "ernie45",
+    "gemma3": "pythonic",
+    "gemma4": "gemma4",
+    "glm4_moe": "glm45",
+    "gpt_oss": "openai",
+    "granite": "granite",
+    "granitemoe": "granite",
+    "internlm2": "internlm",
+    "jamba": "jamba",
+    "kimi_k2": "kimi_k2",
+    "lfm2": "lfm2",
+    "llama": "llama3_json",
+    "llama4": "llama4_pythonic",
+    "minimax_m2": "minimax_m2",
+    "mistral": "mistral",
+    "mistral3": "mistral",
+    "mixtral": "mistral",
+    "olmo3": "olmo3",
+    "phi3": "phi4_mini_json",
+    "qwen2": "hermes",
+    "qwen2_moe": "hermes",
+    "qwen3": "hermes",
+    "qwen3_moe": "hermes",
+    "seed_oss": "seed_oss",
+}
+
+
+def _longest_model_len(lookup: Lookup) -> tuple[float, str]:
+    """vLLM takes a length up to the larger of both numbers that it prints."""
+    lengths = [number(lookup, "model_len")]
+    if isinstance(lookup("tokenizer_len"), Known):
+        lengths.append(number(lookup, "tokenizer_len"))
+    return int(max(lengths)), "the model's own maximum, as the message tells it"
+
+
+def _nearest_choice(lookup: Lookup) -> Answer:
+    asked, listed = lookup("parser"), lookup("allowed")
+    if not isinstance(asked, Known) or not isinstance(listed, Known):
+        return Unknown("no message says which names there are")
+    nearest = nearest_word(str(asked.value), re.findall(r"[\w.-]+", str(listed.value)))
+    if nearest is None:
+        return Unknown(f"no name of this release looks like {asked.value}")
+    return Known(nearest, "computed", "the list in the message, by spelling")
+
+
+def _tool_parser_of_model(lookup: Lookup) -> Answer:
+    answer = lookup("model.type")
+    if not isinstance(answer, Known):
+        return answer if isinstance(answer, Unknown) else Unknown("config.json has no model_type")
+    parser = _TOOL_PARSERS.get(str(answer.value))
+    if parser is None:
+        return Unknown(f"no usual parser is known for model_type {answer.value}")
+    return Known(parser, "computed", f"the usual parser of model_type {answer.value}")
+
+
+def _speculative_config_with_tokens(lookup: Lookup) -> Answer:
+    answer = lookup("launch.speculative_config")
+    if not isinstance(answer, Known):
+        return answer if isinstance(answer, Unknown) else Unknown("the launch has no speculative-config")
+    try:
+        config = json.loads(str(answer.value))
+    except ValueError:
+        return Unknown("speculative-config of the launch is no JSON")
+    if not isinstance(config, dict):
+        return Unknown("speculative-config of the launch is no JSON object")
+    text = json.dumps(config | {"num_speculative_tokens": _USUAL_SPECULATIVE_TOKENS})
+    return Known(text, "computed", "speculative-config of the launch, and the number that is missing")
+
+
+def _vllm_port_is_api_port(lookup: Lookup) -> Answer:
+    internal, api = lookup("launch.env.VLLM_PORT"), lookup("launch.port")
+    if isinstance(internal, Unknown):
+        return internal
+    if not isinstance(internal, Known):
+        return Unknown("the launch does not set VLLM_PORT; the container or shell may")
+    port = api.value if isinstance(api, Known) else _API_PORT
+    return Known(internal.value == port, "computed", f"VLLM_PORT is {internal.value}, the API's port {port}")
+
+
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         "config.segments_are_expandable",
@@ -235,5 +320,40 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the flag of the newest release spelt most alike",
         _nearest_flag,
+    ),
+    Computed(
+        "config.longest_model_len",
+        "longest length of the model",
+        "tokens",
+        "the largest max-model-len that vLLM accepts for this model",
+        known(_longest_model_len),
+    ),
+    Computed(
+        "config.nearest_choice",
+        "name that looks alike",
+        "",
+        "of the names that the message lists, the one spelt most alike",
+        _nearest_choice,
+    ),
+    Computed(
+        "config.tool_parser_of_model",
+        "tool-call parser of this kind of model",
+        "",
+        "the tool-call parser that models of this model_type usually take",
+        _tool_parser_of_model,
+    ),
+    Computed(
+        "config.speculative_config_with_tokens",
+        "speculative-config with a number of tokens",
+        "",
+        "speculative-config of the launch with num_speculative_tokens",
+        _speculative_config_with_tokens,
+    ),
+    Computed(
+        "config.vllm_port_is_api_port",
+        "VLLM_PORT is the API's port",
+        "",
+        "VLLM_PORT of the launch is the port of its API",
+        _vllm_port_is_api_port,
     ),
 )
