@@ -8,6 +8,7 @@ from playbooks import (
     computed_configuration,
     computed_environment,
     computed_files,
+    computed_flags,
     computed_host,
     computed_lora,
     computed_memory,
@@ -27,4 +28,5 @@ COMPUTED: tuple[Computed, ...] = (
     *computed_quantization.COMPUTED,
     *computed_environment.COMPUTED,
     *computed_configuration.COMPUTED,
+    *computed_flags.COMPUTED,
 )

@@ -1,4 +1,4 @@
-"""Facts about the arguments and variables of a launch that follow from others and from the table of flags."""
+"""Facts about the arguments and variables of a launch that follow from others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import nearest_word
 from engine_probe.facts import Known, Unknown
-from engine_probe.flags import Flag, flag_table
 from playbooks.computing import Computed, MissingInputError, known, number
 
 if TYPE_CHECKING:
@@ -96,6 +95,16 @@ def _batched_tokens_needed(lookup: Lookup) -> tuple[float, str]:
     return int(wanted[largest]), f"{largest} of the message"
 
 
+def _tensor_size_for_this_node(lookup: Lookup) -> tuple[float, str]:
+    """A divisor of the present size cuts evenly whatever the present size cuts."""
+    now, gpus = int(number(lookup, "parallel.tensor_size_now")), int(number(lookup, "gpus_here"))
+    stages = int(number(lookup, "launch.pipeline_parallel_size", unset=1))
+    size = next((size for size in range(gpus // stages, 0, -1) if now % size == 0), None)
+    if size is None:
+        raise MissingInputError(f"{stages} pipeline stages need more than the {gpus} GPUs of this node")
+    return size, f"the largest divisor of {now} for the {gpus} GPUs of this node"
+
+
 def _architecture_is_another(lookup: Lookup) -> Answer:
     """Whether the class that the override names is none that config.json names."""
     overriding, own = lookup("overriding"), lookup("model.architectures")
@@ -115,49 +124,6 @@ def _load_format_is_known(lookup: Lookup) -> Answer:
         if isinstance(answer, Known):
             return Known(str(answer.value) in _LOAD_FORMATS, "computed", "the load formats of all releases")
     return Unknown("no message names a load format")
-
-
-def _flag_asked(lookup: Lookup) -> str | None:
-    answer = lookup("flag")
-    return str(answer.value).lstrip("-").replace("_", "-") if isinstance(answer, Known) else None
-
-
-def _flag_in_table(name: str) -> Flag | None:
-    table = flag_table()
-    full = table.names.get(name) or table.names.get(name.removeprefix("no-"))
-    return table.flags[full] if full is not None else None
-
-
-_NO_FLAG = Unknown("no message names the flag")
-
-
-def _flag_was_removed(lookup: Lookup) -> Answer:
-    name = _flag_asked(lookup)
-    if name is None:
-        return _NO_FLAG
-    flag = _flag_in_table(name)
-    if flag is None:
-        return Known(value=False, source="computed", origin=f"no release up to {flag_table().releases[-1]} has it")
-    origin = f"releases {flag.first} to {flag.last} have --{flag.name}"
-    return Known(flag.last != flag_table().releases[-1], "computed", origin)
-
-
-def _flag_last_release(lookup: Lookup) -> Answer:
-    name = _flag_asked(lookup)
-    flag = None if name is None else _flag_in_table(name)
-    if flag is None:
-        return _NO_FLAG if name is None else Unknown(f"no release that was read has --{name}")
-    return Known(flag.last, "computed", "the table of flags")
-
-
-def _nearest_flag(lookup: Lookup) -> Answer:
-    """Among the flags of the newest release: what is gone helps nobody."""
-    name = _flag_asked(lookup)
-    if name is None:
-        return _NO_FLAG
-    newest = flag_table().releases[-1]
-    nearest = nearest_word(name, [flag.name for flag in flag_table().flags.values() if flag.last == newest])
-    return Unknown(f"no flag looks like --{name}") if nearest is None else Known(nearest, "computed", "by spelling")
 
 
 # vllm/tool_parsers of 0.32 and the tool-calling page of its documentation, by model_type of config.json
@@ -287,6 +253,13 @@ COMPUTED: tuple[Computed, ...] = (
         known(_batched_tokens_needed),
     ),
     Computed(
+        "config.tensor_size_for_this_node",
+        "tensor-parallel size for this node",
+        "GPUs",
+        "tensor-parallel-size for the GPUs that the message says this node has",
+        known(_tensor_size_for_this_node),
+    ),
+    Computed(
         "config.architecture_is_another",
         "override names another class",
         "",
@@ -299,27 +272,6 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the refused load format is spelt like one of vLLM's",
         _load_format_is_known,
-    ),
-    Computed(
-        "config.flag_was_removed",
-        "flag is gone from newer releases",
-        "",
-        "the flag in the message was in an older release and is in the newest no more",
-        _flag_was_removed,
-    ),
-    Computed(
-        "config.flag_last_release",
-        "last release with the flag",
-        "",
-        "the newest release read that has the flag in the message",
-        _flag_last_release,
-    ),
-    Computed(
-        "config.nearest_flag",
-        "flag that looks alike",
-        "",
-        "the flag of the newest release spelt most alike",
-        _nearest_flag,
     ),
     Computed(
         "config.longest_model_len",

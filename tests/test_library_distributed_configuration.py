@@ -430,6 +430,11 @@ def test_sizes_are_computed_from_the_message() -> None:
     assert "block_multiple" in str(fact("config.block_size_that_fits", {"block_size": 16}))
     assert fact("config.batched_tokens_needed", {"model_len": 32768, "batched_tokens": 2048}) == 32768
     assert fact("config.batched_tokens_needed", {"num_seqs": 16, "batched_tokens": 8}) == 2048
+    tensor = Launch("chat", "/m", {"tensor-parallel-size": 16, "pipeline-parallel-size": 1})
+    assert fact("config.tensor_size_for_this_node", {"gpus_here": 8}, tensor) == 8
+    assert fact("config.tensor_size_for_this_node", {"gpus_here": 6}, tensor) == 4
+    stages = Launch("chat", "/m", {"pipeline-parallel-size": 4})
+    assert "need more than the 2 GPUs" in str(fact("config.tensor_size_for_this_node", {"gpus_here": 2}, stages))
     assert fact("config.batched_tokens_needed", {}) == "no message says what a step must hold"
 
 
