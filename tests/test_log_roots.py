@@ -59,7 +59,7 @@ def test_the_cause_of_each_load_is_the_line_of_the_exception_at_its_root(tmp_pat
     roots = found(opened(tmp_path / "a.log", [*_FAILED, *_FAILED]))
     text = "ValueError: To serve at least one request, 8.0 GiB KV cache is needed."
     assert [(cause.line, cause.text) for cause in roots.causes] == [(8, text), (8 + len(_FAILED), text)]
-    assert roots.causes[0] == Cause(8, text, "a")
+    assert roots.causes[0] == Cause(8, text, "a", "engine_build")
     assert (roots.next_from(0), roots.next_from(9), roots.next_from(100)) == (8, 8 + len(_FAILED), None)
     assert (roots.last_before(8), roots.last_before(9)) == (None, 8)
 

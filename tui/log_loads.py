@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.merged import MergedIndex
 
 if TYPE_CHECKING:
+    from engine_probe.logs.roots import Cause
     from tui.opened_log import OpenedLog
 
     Changes = list[tuple[int, str]]
@@ -42,3 +43,12 @@ def has_error_behind(log: OpenedLog, line: int, stop: int) -> bool:
         return log.index.has_error(log.index.place_of(line)[0], line + 1, stop)
     found = log.index.next_error(line)
     return found is not None and found < stop
+
+
+def cause_of_load(log: OpenedLog, line: int, stop: int) -> Cause | None:
+    """The first root cause from `line` to `stop`, in the log that `line` is of; None while none is known."""
+    index, found = log.index, log.causes_between(line, stop)
+    if isinstance(index, MergedIndex):
+        source = index.place_of(line)[0]
+        found = [cause for cause in found if index.place_of(cause.line)[0] == source]
+    return found[0] if found else None

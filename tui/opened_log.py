@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine_probe.logs.index_selection import Selection
     from engine_probe.logs.index_stream import LogLine
     from engine_probe.logs.merged_search import MergedSearch
+    from engine_probe.logs.roots import Cause
     from engine_probe.logs.sources import Source
 
 STEP_SECONDS = 0.02
@@ -81,7 +82,7 @@ class OpenedLog:
         self._selection: Selection | None = None
         self._rows = Rows(index, None, followed)
         self.wants_causes = False
-        """Whether root causes are looked for: all lines are read for them."""
+        """Whether root causes are looked for at once, not only when there is nothing else to do."""
         self.causes_are_known = False
         self._wanted_lines = WantedLines(index)
         self._selected_for: object = None
@@ -137,10 +138,11 @@ class OpenedLog:
             self._search_is_complete = self._search.advance(seconds / 2) and self.index.is_complete
         has_more = not self.index.is_complete
         has_more |= not self._folds.advance(seconds / 2)
-        if self.wants_causes:
+        has_more |= self._derive() or not (self._search is None or self._search_is_complete)
+        if self.wants_causes or not has_more:
             self.causes_are_known = self._roots.advance(seconds / 2) and self.index.is_complete
             has_more |= not self.causes_are_known
-        return self._derive() or has_more or not (self._search is None or self._search_is_complete)
+        return has_more
 
     def _forget(self) -> None:
         self.generation += 1
@@ -374,6 +376,10 @@ class OpenedLog:
     def last_error(self, line: int) -> int | None:
         found = self.index.last_error(line, self._selection)
         return self.index.last_error(self.index.line_count, self._selection) if found is None else found
+
+    def causes_between(self, line: int, stop: int) -> list[Cause]:
+        """Root causes from `line` to `stop`, as far as they are known."""
+        return [cause for cause in self._roots.causes if line <= cause.line < stop]
 
     def next_cause(self, line: int) -> int | None:
         """Of those found so far."""

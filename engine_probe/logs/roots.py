@@ -47,6 +47,8 @@ class Cause:
     text: str
     """`ValueError: what was raised`, or the message; in one line, secrets masked."""
     model: str | None
+    stage: str | None = None
+    """That its exception's frames tell, else the one that its process was in."""
 
 
 class Roots:
@@ -160,7 +162,7 @@ class Roots:
             return []
         text = ending.record.message if ending.root is None else ending.root.text
         line = ending.record.first_line if ending.root is None else self._line_of(ending.record, ending.root)
-        return [Cause(line, in_one_line(mask(text)), group.model)]
+        return [Cause(line, in_one_line(mask(text)), group.model, ending.record.stage)]
 
     def _line_of(self, record: Record, root: Raised) -> int:
         """The line of the log where the root stands in its record: lines of others may stand between."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine_probe.logs.lines import read_line
 from engine_probe.stage_names import STAGES
 from playbooks.session import StageTime
-from tui.log_loads import end_of_load, has_error_behind, load_at
+from tui.log_loads import cause_of_load, end_of_load, has_error_behind, load_at
 from tui.widgets.stage_strip import draw_stages
 from tui.widgets.words import Words, part
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tui.opened_log import OpenedLog
 
 _STAMP = re.compile(r"(\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+State = Literal["not reached", "running", "done", "failed"]
 _LOOKED_AT = 40
 """Lines behind a stage's first that are looked at for a time: a bare line has none."""
 
@@ -32,15 +33,24 @@ def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
         first.setdefault(stage, start)
         if at + 1 < len(changes):
             seconds[stage] = _sum(seconds.get(stage, 0.0), _between(log, start, changes[at + 1][0]))
-    last = changes[-1][1]
-    is_failed = last != "serving" and has_error_behind(log, changes[-1][0], end_of_load(log, changes))
-    state_of_last = "failed" if is_failed else "done" if last == "serving" else "running"
-    return tuple(
-        StageTime(stage, "not reached")
-        if stage not in first
-        else StageTime(stage, state_of_last if stage == last else "done", seconds.get(stage))  # type: ignore[arg-type]
-        for stage in STAGES
-    )
+    last, failed = changes[-1][1], _failed_stage(log, changes)
+    states: dict[str, State] = dict.fromkeys(first, "done")
+    if failed is not None:
+        states[failed] = "failed"
+    elif last != "serving":
+        states[last] = "running"
+    return tuple(StageTime(stage, states.get(stage, "not reached"), seconds.get(stage)) for stage in STAGES)
+
+
+def _failed_stage(log: OpenedLog, changes: list[tuple[int, str]]) -> str | None:
+    """The stage of the root cause; until causes are known, the last stage where an error stands behind its line."""
+    end, last = end_of_load(log, changes), changes[-1][1]
+    cause = cause_of_load(log, changes[0][0], end)
+    if cause is not None:
+        return cause.stage or last
+    if log.causes_are_known or last == "serving":
+        return None
+    return last if has_error_behind(log, changes[-1][0], end) else None
 
 
 def _sum(one: float | None, two: float | None) -> float | None:
@@ -73,7 +83,12 @@ class LogStages(Words):
 
     def draw(self, log: OpenedLog, line: int) -> None:
         changes = load_at(log, line)
-        state = (log.generation, changes, log.derived_at_count if changes == load_at(log, 1 << 60) else 0)
+        state = (
+            log.generation,
+            changes,
+            log.causes_are_known,
+            log.derived_at_count if changes == load_at(log, 1 << 60) else 0,
+        )
         if self._known is None or self._known[0] != state:
             self._known = (state, stage_times(log, line))
         stages = self._known[1]
