@@ -199,6 +199,12 @@ def _speculative_config_with_tokens(lookup: Lookup) -> Answer:
     return Known(text, "computed", "speculative-config of the launch, and the number that is missing")
 
 
+def _prompt_lookup_speculation(_: Lookup) -> Answer:
+    """A constant, as a fact because the braces of JSON mean a fact in a playbook."""
+    config = {"method": "ngram", "num_speculative_tokens": _USUAL_SPECULATIVE_TOKENS, "prompt_lookup_max": 4}
+    return Known(json.dumps(config), "computed", "the method that needs no draft")
+
+
 def _vllm_port_is_api_port(lookup: Lookup) -> Answer:
     internal, api = lookup("launch.env.VLLM_PORT"), lookup("launch.port")
     if isinstance(internal, Unknown):
@@ -300,6 +306,13 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "speculative-config of the launch with num_speculative_tokens",
         _speculative_config_with_tokens,
+    ),
+    Computed(
+        "config.prompt_lookup_speculation",
+        "speculative-config without a draft",
+        "",
+        "a speculative-config that guesses from the prompt, which fits every model",
+        _prompt_lookup_speculation,
     ),
     Computed(
         "config.vllm_port_is_api_port",
