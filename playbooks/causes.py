@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from playbooks import wording
+from playbooks.conditions import evaluate, parse
 from playbooks.context import launch_named, lookup_of
-from playbooks.facts import info_of
+from playbooks.facts import info_of, lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.match import evidence_of, exception_line, first_words, layer_of_exception, matched
 from playbooks.observe import log_file
-from playbooks.ranking import of_certainty
+from playbooks.ranking import of_certainty, of_unknown_conditions
 from playbooks.releases import release_fits
 from playbooks.session import Cause, Session, Source, Symptom
 
@@ -80,10 +81,21 @@ def _source(session: Session, name: str, names: tuple[str, ...]) -> Source:
 
 
 def causes_of(session: Session, context: Context) -> tuple[Cause, ...]:
-    """Every playbook that matched, ranked by confidence."""
-    groups = matched(session.progress.sightings)
-    found = [_cause(context.playbook(name), group, session) for name, group in groups.items()]
+    """Every playbook that matched and that no condition of its wordings rules out, ranked by confidence."""
+    found = []
+    for name, group in matched(session.progress.sightings).items():
+        possible = [one for one in group if _unknown_conditions(one, session) is not None]
+        if possible:
+            found.append(_cause(context.playbook(name), possible, session))
     return tuple(sorted(found, key=lambda cause: -cause.confidence))
+
+
+def _unknown_conditions(one: Sighting, session: Session) -> int | None:
+    """How many conditions of its wording are not known to hold; None: one is known not to."""
+    captured = {name: Known(value, "parsed", one.evidence.file) for name, value in one.facts.items()}
+    lookup = lookup_for(launch_named(session.deployment, session.model), {**session.facts, **captured})
+    results = [evaluate(parse(text), lookup).holds for text in one.when]
+    return None if False in results else results.count(None)
 
 
 def _cause(playbook: Playbook, group: list[Sighting], session: Session) -> Cause:
@@ -108,11 +120,16 @@ def with_hypotheses(cause: Cause, playbook: Playbook, session: Session) -> Cause
 
 
 def _confidence(playbook: Playbook, group: list[Sighting], session: Session) -> float:
-    version = session.facts.get("engine.vllm_version")
-    if isinstance(version, Known) and not release_fits(str(version.value), playbook.applies_to.vllm):
-        return _ANOTHER_RELEASE
     root = session.progress.root
-    certainty = max(of_certainty(one.certainty) for one in group)
+    certainty = max(_certainty(one, playbook, session) for one in group)
     if root is None or any(str(root.get("message", ""))[:200] in one.evidence.text for one in group):
         return _CLEAR * certainty
     return _CLEAR_BUT_NOT_ROOT * certainty
+
+
+def _certainty(one: Sighting, playbook: Playbook, session: Session) -> float:
+    version = session.facts.get("engine.vllm_version")
+    ranges = [text for text in (playbook.applies_to.vllm, one.vllm) if text]
+    if isinstance(version, Known) and not all(release_fits(str(version.value), text) for text in ranges):
+        return _ANOTHER_RELEASE
+    return of_certainty(one.certainty) * of_unknown_conditions(_unknown_conditions(one, session) or 0)

@@ -31,6 +31,10 @@ class Sighting:
     evidence: Evidence
     is_other: bool = False
     certainty: str = "certain"
+    when: tuple[str, ...] = ()
+    """Conditions of the wording: one that is false speaks against it, an unknown one lowers the confidence."""
+    vllm: str = ""
+    """Release range of the wording."""
 
 
 def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> list[Sighting]:
@@ -44,8 +48,8 @@ def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> li
         for wording in playbook.wordings:
             facts = wording.captured(message) if _is_loud(wording) and wording.may_match(text) else None
             if facts is not None:
-                found.append(Sighting(playbook.id, facts, evidence, certainty=wording.spec.certainty))
-                break
+                spec = wording.spec
+                found.append(Sighting(playbook.id, facts, evidence, False, spec.certainty, tuple(spec.when), spec.vllm))
     return found
 
 

@@ -29,11 +29,16 @@ def of_certainty(certainty: str) -> float:
     return _OF_CERTAINTY[certainty]
 
 
+def of_unknown_conditions(count: int) -> float:
+    """What is left of a wording's worth when `count` of its conditions are not known."""
+    return _UNKNOWN_CONDITION**count
+
+
 def weight(certainty: str, place: Place, *, is_quiet: bool, fits_release: bool, unknown_conditions: int) -> float:
     """0 to 1."""
     place_weight = max(_OF_PLACE[place], _MEANT_QUIET) if is_quiet else _OF_PLACE[place]
     release = 1.0 if fits_release else _ANOTHER_RELEASE
-    return float(_OF_CERTAINTY[certainty] * place_weight * release * _UNKNOWN_CONDITION**unknown_conditions)
+    return float(_OF_CERTAINTY[certainty] * place_weight * release * of_unknown_conditions(unknown_conditions))
 
 
 def shared(weights: Sequence[float]) -> tuple[float, ...]:
