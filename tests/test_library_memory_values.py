@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.command_line import parse_command
+from engine_probe.launch import Deployment
 from engine_probe.logs.covers import read_wrappers
+from playbooks.causes import causes_of
+from playbooks.context import new_session, read_context, with_progress
 from playbooks.library import load_library
+from playbooks.match import make_evidence, sightings
 from playbooks.offers import offers_of
 from tests.memory_logs import LOADING, NO_BLOCKS, diagnosed, failed, free, oom, v1
 
@@ -78,3 +83,14 @@ def test_on_the_cpu_backend_no_fix_takes_most_of_the_host(library: Sequence[Load
     offers = [one for one in offers_of(diagnosed(log, library, covers).causes[0]) if one.unavailable is None]
     assert [one.id for one in offers] == ["a-small-cpu-pool", "a-smaller-share-of-the-host", "stop-what-holds-it"]
     assert offers[1].set == {"args.gpu-memory-utilization": 0.34}
+
+
+def test_the_wizard_judges_by_conditions_too() -> None:
+    """The live session has the same causes as the diagnosis of a log: a fixed pool excludes the share."""
+    launch = parse_command("VLLM_CPU_KVCACHE_SPACE=0 vllm serve acme/m-7b")
+    context = read_context()
+    session = new_session("case", Deployment(models=(launch,)), "warm", "warm")
+    seen = sightings(context.library, NO_BLOCKS, make_evidence("load.log", 7, NO_BLOCKS))
+    causes = causes_of(with_progress(session, sightings=tuple(seen)), context)
+    assert causes[0].id == "kv-cache-size-zero"
+    assert "utilization-too-low-for-weights" not in [one.id for one in causes]
