@@ -16,6 +16,8 @@ _SIZES = "and config.json makes it"
 _LACKS = re.compile(r" lacks \d+ tensors that ")
 _PAGE_OR_POINTER = re.compile(r" is a (?:git-lfs pointer|web page)\b")
 _LOCAL = re.compile(r"(?:~|\.{0,2})/|[A-Za-z]:\\")
+_FOREIGN_PREFIX = re.compile(r"'?(?:module|_orig_mod|base_model|transformer|policy|student|actor|_forward_module)\b")
+_HEAD = re.compile(r"\b(?:lm_head|score|classifier|v_head|value_head|reward_head|embed_out|regression_head)\b")
 _ORIGIN = "the audit of the model's files"
 
 
@@ -51,7 +53,7 @@ def _found_plain_integers(lookup: Lookup) -> Answer:
     """Integer or 8-bit tensors without a quantization config. False as well where there was nothing to look at."""
     types, method = lookup("files.tensor_types"), lookup("model.quant_method")
     told = set(str(types.value).split()) if isinstance(types, Known) else set()
-    odd = any(one.startswith(("I8", "U8", "F8", "I32", "I16")) for one in told)
+    odd = any(one.startswith(("I8", "U8", "F8")) for one in told)
     return Known(odd and not isinstance(method, Known), "computed", _ORIGIN)
 
 
@@ -75,6 +77,25 @@ def _layers_on_disk(lookup: Lookup) -> tuple[float, str]:
     if found is None:
         raise MissingInputError("the audit found no other number of layers than config.json says")
     return int(found["count"]), _ORIGIN
+
+
+def _names_have_a_foreign_prefix(lookup: Lookup) -> tuple[bool, str]:
+    name = _named_tensor(lookup)
+    return bool(_FOREIGN_PREFIX.match(name)), f"the message names {name[:80]}"
+
+
+def _names_a_head(lookup: Lookup) -> tuple[bool, str]:
+    name = _named_tensor(lookup)
+    return bool(_HEAD.search(name)), f"the message names {name[:80]}"
+
+
+def _named_tensor(lookup: Lookup) -> str:
+    """Raises MissingInputError where no message names one."""
+    for name in ("tensor", "tensors"):
+        answer = lookup(name)
+        if isinstance(answer, Known):
+            return str(answer.value)
+    raise MissingInputError("no message names a tensor")
 
 
 def _model(lookup: Lookup) -> str:
@@ -164,6 +185,20 @@ COMPUTED: tuple[Computed, ...] = (
         "layers",
         "layers in the weight files, where config.json says another number",
         known(_layers_on_disk),
+    ),
+    Computed(
+        "files.names_have_a_foreign_prefix",
+        "prefix of another tool",
+        "",
+        "the tensor in the message begins with a prefix of a wrapper, such as module.",
+        known(_names_have_a_foreign_prefix),
+    ),
+    Computed(
+        "files.names_a_head",
+        "tensor of a head",
+        "",
+        "the tensor in the message belongs to a head, such as lm_head or score",
+        known(_names_a_head),
     ),
     Computed(
         "files.model_is_a_path",

@@ -31,6 +31,7 @@ _DAMAGED: tuple[Kind, ...] = (
     "unreadable",
     "wrong-size",
 )
+_QUANTIZATION_FILES = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
 _NAMES = tuple(row[0] for row in (*MODEL, *FILES))
 
 
@@ -105,7 +106,17 @@ def _audit_facts(found: Audit) -> dict[str, Fact]:
     facts["files.damaged_file"] = (
         Known(damaged[0].file, "measured", origin) if damaged else Unknown("no file of the folder looks damaged")
     )
+    facts["files.tensor_types"] = _tensor_types(found)
     return facts
+
+
+def _tensor_types(found: Audit) -> Fact:
+    """Unknown where another file than config.json describes a quantization, as ModelOpt and AutoGPTQ write it."""
+    other = next((name for name in _QUANTIZATION_FILES if (found.folder / name).exists()), None)
+    types = sorted({place.dtype for header in found.headers.values() for place in header.tensors.values()})
+    if other is not None or not types:
+        return Unknown(f"{other} describes them" if other else "no safetensors file could be read")
+    return Known(" ".join(types), "measured", str(found.folder))
 
 
 def _sentence(trouble: Trouble) -> str:

@@ -26,6 +26,7 @@ FILES = (
     ("files.unknown_tensors", "tensors without a place", "", "tensors that this architecture has no parameter for"),
     ("files.missing_tensors", "tensors that are not there", "", "parameters that no file has a tensor for"),
     ("files.not_finite", "tensors with NaN or infinity", "", "tensors of a sample whose values are not finite"),
+    ("files.tensor_types", "number formats", "", "number formats of the tensors, such as BF16, separated by spaces"),
     ("files.has_tokenizer", "has a tokenizer", "", "tokenizer files lie beside the weights"),
     ("files.free_gib", "free space where the model lies", "GiB", "free space of that file system"),
     ("adapter.rank", "rank of the adapter", "", "r of adapter_config.json"),
@@ -50,7 +51,12 @@ NEIGHBOURS = (
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),
-    ("deployment.free_gpus", "GPUs that no model uses", "", "as many as this launch needs; unknown where fewer are free"),
+    (
+        "deployment.free_gpus",
+        "GPUs that no model uses",
+        "",
+        "as many as this launch needs; unknown where fewer are free",
+    ),
 )
 HOST = (
     ("host.shm_total_gib", "size of /dev/shm", "GiB", "size of /dev/shm"),
