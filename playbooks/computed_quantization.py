@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from playbooks.conditions import Answer, Lookup
 
-_HALVES = {"half": "float16", "float": "float32"}
+_OTHER_NAMES = {"half": "float16", "float": "float32", "bf16": "bfloat16"}
 _NO_WORDS = ("", "auto", "None")
 
 
@@ -46,19 +46,23 @@ def _text(lookup: Lookup, name: str) -> str | None:
     return None if value is None or str(value) in _NO_WORDS else str(value)
 
 
+def _usual_name(dtype: str) -> str:
+    name = dtype.removeprefix("torch.").lower()
+    return _OTHER_NAMES.get(name, name)
+
+
 def _dtype_that_works(lookup: Lookup) -> tuple[str, str]:
     """The checkpoint's own type where the method takes it, else the first that it takes."""
     supported = _text(lookup, "supported_dtypes")
     if supported is None:
         raise MissingInputError("the message does not say which types the method takes")
-    types = re.findall(r"(?:torch\.)?(\w+)", supported)
-    types = [name for name in types if name in ("float16", "bfloat16", "float32")]
+    words = re.findall(r"(?:torch\.)?(\w+)", supported)
+    types = [name for name in map(_usual_name, words) if name in ("float16", "bfloat16", "float32")]
     if not types:
         raise MissingInputError(f"the message names no type that vLLM can compute in: {supported}")
     own = _text(lookup, "model.dtype") or ""
-    own = _HALVES.get(own, own).removeprefix("torch.")
-    if own in types:
-        return own, "the checkpoint's own type, which the method takes"
+    if _usual_name(own) in types:
+        return _usual_name(own), "the checkpoint's own type, which the method takes"
     return types[0], "the first type that the message names"
 
 

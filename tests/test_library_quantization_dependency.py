@@ -99,7 +99,9 @@ def test_an_unknown_release_has_no_number() -> None:
         ("torch.float16, torch.bfloat16", "float32", "float16"),
         ("torch.float16, torch.bfloat16", "bfloat16", "bfloat16"),
         ("torch.bfloat16", "", "bfloat16"),
-        ("torch.half, torch.int8", "", "the message names no type that vLLM can compute in: torch.half, torch.int8"),
+        ("half", "bfloat16", "float16"),
+        ("BF16", "float16", "bfloat16"),
+        ("torch.int8", "", "the message names no type that vLLM can compute in: torch.int8"),
     ],
 )
 def test_the_type_that_a_method_takes(supported: str, own: str, works: str) -> None:
@@ -216,102 +218,99 @@ BNB = 'vllm/model_executor/model_loader/bitsandbytes_loader.py", line 487, in lo
 QKV = 'vllm/model_executor/parameter.py", line 188, in load_qkv_weight'
 
 
-@pytest.mark.parametrize(
-    ("log", "command", "cause"),
-    [
-        (_engine_log(FP8E4NV, ATTENTION), "vllm serve m --kv-cache-dtype fp8", "fp8-kv-cache-unsupported-on-gpu"),
-        (_engine_log(FP8E4NV, FP8_LINEAR), "vllm serve m", "quant-unsupported-on-gpu"),
-        (_engine_log(KERNELS, LOADING), "vllm serve m", "quant-unsupported-on-gpu"),
-        (_engine_log(CPU_KERNELS, LOADING), "vllm serve m", "quant-kernel-missing-on-platform"),
-        (
-            _engine_log("RuntimeError: size_n = 5472 is not divisible by tile_n_size = 64", LOADING),
-            "vllm serve m -tp 4",
-            "marlin-shape-not-multiple",
+LOGS = [
+    (_engine_log(FP8E4NV, ATTENTION), "vllm serve m --kv-cache-dtype fp8", "fp8-kv-cache-unsupported-on-gpu"),
+    (_engine_log(FP8E4NV, FP8_LINEAR), "vllm serve m", "quant-unsupported-on-gpu"),
+    (_engine_log(KERNELS, LOADING), "vllm serve m", "quant-unsupported-on-gpu"),
+    (_engine_log(CPU_KERNELS, LOADING), "vllm serve m", "quant-kernel-missing-on-platform"),
+    (
+        _engine_log("RuntimeError: size_n = 5472 is not divisible by tile_n_size = 64", LOADING),
+        "vllm serve m -tp 4",
+        "marlin-shape-not-multiple",
+    ),
+    (
+        _engine_log(
+            "ValueError: Weight input_size_per_partition=2368 of down_proj is not divisible by group_size=128.",
+            LOADING,
         ),
-        (
-            _engine_log(
-                "ValueError: Weight input_size_per_partition=2368 of down_proj is not divisible by group_size=128.",
-                LOADING,
-            ),
-            "vllm serve m -tp 8",
-            "quant-group-not-aligned-with-tp",
-        ),
-        (
-            _engine_log(BLOCK),
-            "vllm serve m -tp 8",
-            "fp8-block-not-aligned-with-tp",
-        ),
-        (_engine_log("KeyError: 'layers.0.mlp.down_proj.weight.absmax'", LOADING), "", "bnb-load-format-not-set"),
-        (_engine_log("KeyError: 'layers.0.mlp.down_proj.weight_scale'", LOADING), "", "quant-weights-vs-config"),
-        (_engine_log("KeyError: 'layers.0.mlp.down_proj.g_idx'", LOADING), "", "quant-weights-vs-config"),
-        (
-            "vllm-1  | INFO 03-02 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m',"
-            " load_format=LoadFormat.BITSANDBYTES, quantization=bitsandbytes\n"
-            + _engine_log("AssertionError", BNB, QKV),
-            "",
-            "bnb-dynamic-quant-unsupported",
-        ),
-        (
-            "vllm-1  | INFO 03-02 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m',"
-            " load_format=LoadFormat.AUTO, quantization=gptq_marlin\n" + _engine_log("AssertionError", LOADING, QKV),
-            "",
-            "quant-weights-vs-config",
-        ),
-        (
-            _engine_log("AttributeError: '_OpNamespace' '_C' object has no attribute 'cpu_gemm_wna16'"),
-            "",
-            "quant-kernel-missing-on-platform",
-        ),
-        (
-            _engine_log("AttributeError: '_OpNamespace' '_C' object has no attribute 'silu_and_mul'"),
-            "",
-            "torch-abi-mismatch",
-        ),
-        (
-            _engine_log("AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended."),
-            "",
-            "transformers-too-new",
-        ),
-        (
-            _engine_log(
-                "ImportError: cannot import name 'Gemma4Config' from 'transformers' (/x/transformers/__init__.py)"
-            ),
-            "",
-            "transformers-too-old",
-        ),
-        (
-            _engine_log("ImportError: cannot import name 'LogitsWarper' from 'transformers.generation.logits_process'"),
-            "",
-            "transformers-too-new",
-        ),
-        (_engine_log("ImportError: Numba needs NumPy 2.2 or less. Got NumPy 2.3."), "", "numba-numpy-incompatible"),
-        (
-            _engine_log("ImportError: Requires Flash-Attention version >=2.7.1,<=2.8.2 but got 2.8.3."),
-            "",
-            "xformers-flash-attn-range",
-        ),
-        (
-            _engine_log("ImportError: /x/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommShrink"),
-            "",
-            "nccl-version-bug",
-        ),
-        (
-            _engine_log("RuntimeError: Failed to find C compiler. Please specify via CC environment variable."),
-            "",
-            "c-compiler-missing",
-        ),
-        (
-            "vllm-1  | /tmp/x/main.c:5:10: fatal error: Python.h: No such file or directory\n" + _engine_log(GCC),
-            "",
-            "python-headers-missing",
-        ),
-        (
-            _engine_log("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."),
-            "",
-            "flashinfer-jit-needs-nvcc",
-        ),
-    ],
-)
+        "vllm serve m -tp 8",
+        "quant-group-not-aligned-with-tp",
+    ),
+    (
+        _engine_log(BLOCK),
+        "vllm serve m -tp 8",
+        "fp8-block-not-aligned-with-tp",
+    ),
+    (_engine_log("KeyError: 'layers.0.mlp.down_proj.weight.absmax'", LOADING), "", "bnb-load-format-not-set"),
+    (_engine_log("KeyError: 'layers.0.mlp.down_proj.weight_scale'", LOADING), "", "quant-weights-vs-config"),
+    (_engine_log("KeyError: 'layers.0.mlp.down_proj.g_idx'", LOADING), "", "quant-weights-vs-config"),
+    (
+        "vllm-1  | INFO 03-02 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m',"
+        " load_format=LoadFormat.BITSANDBYTES, quantization=bitsandbytes\n" + _engine_log("AssertionError", BNB, QKV),
+        "",
+        "bnb-dynamic-quant-unsupported",
+    ),
+    (
+        "vllm-1  | INFO 03-02 10:11:12 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m',"
+        " load_format=LoadFormat.AUTO, quantization=gptq_marlin\n" + _engine_log("AssertionError", LOADING, QKV),
+        "",
+        "quant-weights-vs-config",
+    ),
+    (
+        _engine_log("AttributeError: '_OpNamespace' '_C' object has no attribute 'cpu_gemm_wna16'"),
+        "",
+        "quant-kernel-missing-on-platform",
+    ),
+    (
+        _engine_log("AttributeError: '_OpNamespace' '_C' object has no attribute 'silu_and_mul'"),
+        "",
+        "torch-abi-mismatch",
+    ),
+    (
+        _engine_log("AttributeError: Qwen2Tokenizer has no attribute all_special_tokens_extended."),
+        "",
+        "transformers-too-new",
+    ),
+    (
+        _engine_log("ImportError: cannot import name 'Gemma4Config' from 'transformers' (/x/transformers/__init__.py)"),
+        "",
+        "transformers-too-old",
+    ),
+    (
+        _engine_log("ImportError: cannot import name 'LogitsWarper' from 'transformers.generation.logits_process'"),
+        "",
+        "transformers-too-new",
+    ),
+    (_engine_log("ImportError: Numba needs NumPy 2.2 or less. Got NumPy 2.3."), "", "numba-numpy-incompatible"),
+    (
+        _engine_log("ImportError: Requires Flash-Attention version >=2.7.1,<=2.8.2 but got 2.8.3."),
+        "",
+        "xformers-flash-attn-range",
+    ),
+    (
+        _engine_log("ImportError: /x/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommShrink"),
+        "",
+        "nccl-version-bug",
+    ),
+    (
+        _engine_log("RuntimeError: Failed to find C compiler. Please specify via CC environment variable."),
+        "",
+        "c-compiler-missing",
+    ),
+    (
+        "vllm-1  | /tmp/x/main.c:5:10: fatal error: Python.h: No such file or directory\n" + _engine_log(GCC),
+        "",
+        "python-headers-missing",
+    ),
+    (
+        _engine_log("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."),
+        "",
+        "flashinfer-jit-needs-nvcc",
+    ),
+]
+
+
+@pytest.mark.parametrize(("log", "command", "cause"), LOGS, ids=[cause for _, _, cause in LOGS])
 def test_a_real_looking_log(ids: Ids, log: str, command: str, cause: str) -> None:
     assert ids(log, command)[:1] == [cause]
 
