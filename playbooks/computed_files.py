@@ -127,13 +127,14 @@ def _load_format_narrows(lookup: Lookup) -> Answer:
 
 
 def _tokenizer_is_another(lookup: Lookup) -> Answer:
-    """By the names in the launch alone; a GGUF file is served with another's tokenizer by design."""
+    """By the names in the launch alone: they share no word. A GGUF file often has the tokenizer of another."""
     model, tokenizer = lookup("launch.model"), lookup("launch.tokenizer")
     if not isinstance(model, Known) or not isinstance(tokenizer, Known):
         return Known(value=False, source="computed", origin="the launch names no tokenizer")
-    names = [str(one.value).rstrip("/") for one in (model, tokenizer)]
-    same = names[0] == names[1] or ".gguf" in names[0].lower()
-    return Known(not same, "computed", f"model {names[0]}, tokenizer {names[1]}")
+    names = [str(one.value).rstrip("/").lower() for one in (model, tokenizer)]
+    words = [set(re.findall(r"[a-z]{3,}", name.rpartition("/")[2])) for name in names]
+    is_alike = names[0] == names[1] or bool(words[0] & words[1]) or ".gguf" in names[0]
+    return Known(not is_alike, "computed", f"model {model.value}, tokenizer {tokenizer.value}")
 
 
 COMPUTED: tuple[Computed, ...] = (
