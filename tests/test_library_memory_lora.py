@@ -188,6 +188,36 @@ def test_memory_trouble_by_stage_and_numbers(name: str, library: Sequence[Loaded
     assert causes_of(diagnosed(log, library, covers, launch))[:1] == [wanted]
 
 
+RAW = {
+    "utilization-too-low-for-weights": """\
+INFO 08-12 10:00:00 api_server.py:339] vLLM API server version 0.5.5
+INFO 08-12 10:00:05 llm_engine.py:184] Initializing an LLM engine (v0.5.5) with config: model='acme/m-70b', speculative_config=None, tokenizer='acme/m-70b'
+INFO 08-12 10:00:09 model_runner.py:879] Starting to load model acme/m-70b...
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/usr/lib/python3.10/runpy.py", line 196, in _run_module_as_main
+[rank0]:     return _run_code(code, main_globals, None,
+[rank0]:   File "/usr/local/lib/python3.10/dist-packages/vllm/worker/worker.py", line 182, in load_model
+[rank0]:     self.model_runner.load_model()
+[rank0]:   File "/usr/local/lib/python3.10/dist-packages/vllm/model_executor/models/llama.py", line 391, in __init__
+[rank0]:     self.model = LlamaModel(config,
+[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB. GPU 0 has a total capacity of 23.65 GiB of which 305.06 MiB is free. Process 1840 has 23.34 GiB memory in use. Of the allocated memory 22.88 GiB is allocated by PyTorch, and 1.54 MiB is reserved by PyTorch but unallocated.
+""",
+    "gpu-memory-held-by-other-process": """\
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) INFO 08-12 10:00:09 model_runner.py:1072] Starting to load model acme/m-70b...
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464] Error executing method load_model. This might cause deadlock in distributed execution.
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464] Traceback (most recent call last):
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464]   File "/usr/local/lib/python3.12/dist-packages/vllm/worker/worker.py", line 152, in load_model
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464]     self.model_runner.load_model()
+(RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 79.14 GiB of which 20.75 MiB is free. Process 98 has 60.10 GiB memory in use. Process 4711 has 18.90 GiB memory in use. Of the allocated memory 18.40 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but unallocated.
+""",
+}
+
+
+@pytest.mark.parametrize("wanted", RAW)
+def test_ranks_and_rays_prefixes_change_nothing(wanted: str, library: Sequence[Loaded], covers: Wrappers) -> None:
+    assert causes_of(diagnosed(RAW[wanted], library, covers, "vllm serve acme/m-70b"))[:1] == [wanted]
+
+
 def test_the_old_message_of_torch_alone_is_a_memory_cause(library: Sequence[Loaded], covers: Wrappers) -> None:
     log = (
         "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 79.15 GiB total capacity; 74.32 GiB already allocated; "
