@@ -206,11 +206,10 @@ def _prompt_lookup_speculation(_: Lookup) -> Answer:
 
 
 def _vllm_port_is_api_port(lookup: Lookup) -> Answer:
+    """Unset where the launch sets no VLLM_PORT: then only a shell or a container could."""
     internal, api = lookup("launch.env.VLLM_PORT"), lookup("launch.port")
-    if isinstance(internal, Unknown):
-        return internal
     if not isinstance(internal, Known):
-        return Unknown("the launch does not set VLLM_PORT; the container or shell may")
+        return internal
     port = api.value if isinstance(api, Known) else _API_PORT
     return Known(internal.value == port, "computed", f"VLLM_PORT is {internal.value}, the API's port {port}")
 
