@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from engine_probe.command_line import parse_command
 from engine_probe.launch import Deployment
 from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.records import read_text
 from playbooks.causes import causes_of
 from playbooks.context import new_session, read_context, with_progress
+from playbooks.diagnosis import Given, diagnose
+from playbooks.evidence import Evidence
 from playbooks.library import load_library
 from playbooks.match import make_evidence, sightings
 from playbooks.offers import offers_of
@@ -94,3 +98,16 @@ def test_the_wizard_judges_by_conditions_too() -> None:
     causes = causes_of(with_progress(session, sightings=tuple(seen)), context)
     assert causes[0].id == "kv-cache-size-zero"
     assert "utilization-too-low-for-weights" not in [one.id for one in causes]
+
+
+def test_a_deployment_tells_that_its_models_want_too_much_together(library: Sequence[Loaded], covers: Wrappers) -> None:
+    chat, code = (
+        replace(parse_command(f"vllm serve acme/{name} --gpu-memory-utilization 0.8"), name=name, gpus=(0,))
+        for name in ("chat", "code")
+    )
+    evidence = Evidence(code, Deployment(models=(chat, code)))
+    log = v1("0.13.0", failed(free(14.1, 79.2, 0.8, "")), serve="acme/code")
+    first = diagnose(read_text([log]), library, covers, Given("code.log", evidence)).causes[0]
+    assert first.cause.id == "co-located-models-budgets-exceed-gpu"
+    offer = offers_of(first)[0]
+    assert (offer.id, offer.set) == ("share-the-card", {"args.gpu-memory-utilization": 0.15})
