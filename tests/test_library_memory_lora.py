@@ -210,6 +210,25 @@ INFO 08-12 10:00:09 model_runner.py:879] Starting to load model acme/m-70b...
 (RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464]     self.model_runner.load_model()
 (RayWorkerWrapper pid=4711, ip=10.0.0.7) ERROR 08-12 10:00:19 worker_base.py:464] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 112.00 MiB. GPU 0 has a total capacity of 79.14 GiB of which 20.75 MiB is free. Process 98 has 60.10 GiB memory in use. Process 4711 has 18.90 GiB memory in use. Of the allocated memory 18.40 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but unallocated.
 """,
+    "lora-dummy-vocab-mismatch": """\
+INFO 07-10 17:13:54 api_server.py:206] vLLM API server version 0.5.1
+INFO 07-10 17:13:58 llm_engine.py:169] Initializing an LLM engine (v0.5.1) with config: model='bigcode/gpt_bigcode-santacoder', speculative_config=None
+INFO 07-10 17:14:03 model_runner.py:255] Loading model weights took 2.2009 GB
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/usr/lib/python3.10/runpy.py", line 196, in _run_module_as_main
+[rank0]:     return _run_code(code, main_globals, None,
+[rank0]:   File "/v/lib/python3.10/site-packages/vllm/worker/worker.py", line 173, in determine_num_available_blocks
+[rank0]:     self.model_runner.profile_run()
+[rank0]:   File "/v/lib/python3.10/site-packages/vllm/worker/model_runner.py", line 855, in profile_run
+[rank0]:     self.execute_model(model_input, kv_caches, intermediate_tensors)
+[rank0]:   File "/v/lib/python3.10/site-packages/vllm/lora/worker_manager.py", line 209, in _apply_loras
+[rank0]:     self.add_lora(lora)
+[rank0]:   File "/v/lib/python3.10/site-packages/vllm/lora/models.py", line 442, in activate_lora
+[rank0]:     module.set_lora(index, module_lora.lora_a, module_lora.lora_b,
+[rank0]:   File "/v/lib/python3.10/site-packages/vllm/lora/layers.py", line 244, in set_lora
+[rank0]:     self.lora_a_stacked[index, :lora_a.shape[0], :lora_a.shape[1]].copy_(
+[rank0]: RuntimeError: The size of tensor a (49408) must match the size of tensor b (49280) at non-singleton dimension 1
+""",
 }
 
 
