@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from playbooks.literals import literals_of
+from engine_probe.literals import literals_of
 from playbooks.schema import OtherIllness, Playbook, Wording  # noqa: TC001 - msgspec reads them at run time
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Entry(msgspec.Struct, frozen=True):
     digest: str
     wordings: list[Wording]
     literals: list[list[str]]
-    """Of each wording, see literals.py."""
+    """Of each wording, see engine_probe/literals.py."""
     unless: list[OtherIllness]
     vllm: str
     """Release range of the whole playbook."""

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.literals import plain
 from engine_probe.logs.layers import layer_of_frames
 from engine_probe.redact import mask
-from playbooks.literals import plain
 from playbooks.session import Evidence
 
 if TYPE_CHECKING:

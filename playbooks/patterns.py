@@ -7,7 +7,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from playbooks.literals import literals_of
+from engine_probe.literals import literals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

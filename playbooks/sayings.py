@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from playbooks.literals import plain
+from engine_probe.literals import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

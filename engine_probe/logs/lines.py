@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.literals import plain
 from engine_probe.logs.json_lines import envelope_in, object_in, record_in
 from engine_probe.logs.shapes import shapes, split_shapes
 
@@ -38,7 +39,7 @@ _USER = re.compile(
     r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+\.py:\d{1,7}\])"
 )
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d{1,9})x across cluster\](?: \(Ray deduplicates .*)?$")
-_PLAIN_GROUPS = ("process", "pid", "level", "time", "file", "line", "message")
+_SIMPLE_GROUPS = ("process", "pid", "level", "time", "file", "line", "message")
 _MOST_PREFIXES = 8
 _LONGEST_LINE = 1_000_000
 
@@ -76,42 +77,43 @@ def read_line(text: str) -> Line:
     text = text[:_LONGEST_LINE].removesuffix("\n")
     is_continued = text.endswith("\r")
     rest = visible(text)
-    if (plain := _read_plain(rest, is_continued)) is not None:
-        return plain
-    line, rest = _peel(Line("", is_continued=is_continued), rest)
+    if (simple := _read_simple(rest, is_continued)) is not None:
+        return simple
+    known = plain(rest)
+    line, rest = _peel(Line("", is_continued=is_continued), rest, known)
     if rest.startswith("{") and rest.rstrip().endswith("}"):
         from_json = _read_json(rest, line)
         if from_json is not None:
             return from_json
-    return _read_rest(line, rest)
+    return _read_rest(line, rest, known)
 
 
 @lru_cache(maxsize=1)
-def _plain_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _simple_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """vLLM's own shapes with at most a process tag in front, each as one pattern: these are most lines."""
-    tag = next(shape.pattern.pattern for shape in shapes() if shape.name == "process")
+    tag = next(shape.source for shape in shapes() if shape.name == "process")
     _, own, _ = split_shapes()
-    return tuple((shape.name, re.compile(f"(?:{tag})?{shape.pattern.pattern}", re.DOTALL)) for shape in own)
+    return tuple((shape.name, re.compile(f"(?:{tag})?{shape.source}", re.DOTALL)) for shape in own)
 
 
 @lru_cache(maxsize=1)
 def _bare_of_process() -> re.Pattern[str]:
     """A line of a traceback or a message, which begins with a blank, behind a process tag."""
-    tag = next(shape.pattern.pattern for shape in shapes() if shape.name == "process")
+    tag = next(shape.source for shape in shapes() if shape.name == "process")
     return re.compile(f"{tag}(?P<message>[ \\t].*)", re.DOTALL)
 
 
-def _read_plain(text: str, is_continued: bool) -> Line | None:
+def _read_simple(text: str, is_continued: bool) -> Line | None:
     """The quick way for what needs no peeling: a plain line of vLLM, or one that begins with a blank and so is bare."""
     if text[:1].isspace():
         return Line(text, is_continued=is_continued)
     if text[:1] == "(" and (bare := _bare_of_process().match(text)) is not None:
         return _read_bare(bare, is_continued)
-    for name, pattern in _plain_patterns():
+    for name, pattern in _simple_patterns():
         match = pattern.match(text)
         if match is None:
             continue
-        process, pid, level, time, file, line, message = match.group(*_PLAIN_GROUPS)
+        process, pid, level, time, file, line, message = match.group(*_SIMPLE_GROUPS)
         if "[repeated " in message or (process is not None and " " in process):
             return None
         return Line(
@@ -146,17 +148,20 @@ def visible(text: str) -> str:
     return text.rstrip("\r\n")
 
 
-def _peel(line: Line, rest: str) -> tuple[Line, str]:
-    """Take off what stands in front, over and over; the innermost process and rank count."""
+def _peel(line: Line, rest: str, known: str) -> tuple[Line, str]:
+    """Take off what stands in front, over and over; the innermost process and rank count.
+
+    `known`: the plain form (literals.py) of the line, here and below.
+    """
     prefixes, own, _ = split_shapes()
     for _ in range(_MOST_PREFIXES):
-        if not rest or any(shape.pattern.match(rest) for shape in own):
+        if not rest or any(shape.match(rest, known) for shape in own):
             break
-        found = next(((one, match) for one in prefixes if (match := one.pattern.match(rest))), None)
+        found = next(((one, match) for one in prefixes if (match := one.match(rest, known))), None)
         if found is None:
             break
         shape, match = found
-        if shape.name in ("timestamp", "date") and _is_own_format(rest):
+        if shape.name in ("timestamp", "date") and _is_own_format(rest, known):
             break
         groups = match.groupdict()
         line = replace(
@@ -172,8 +177,8 @@ def _peel(line: Line, rest: str) -> tuple[Line, str]:
     return line, rest
 
 
-def _is_own_format(rest: str) -> bool:
-    return any(shape.name == "python_logging" and shape.pattern.match(rest) for shape in split_shapes()[2])
+def _is_own_format(rest: str, known: str) -> bool:
+    return any(shape.name == "python_logging" and shape.match(rest, known) for shape in split_shapes()[2])
 
 
 def _rank_in(groups: dict[str, Any], known: int | None) -> int | None:
@@ -183,17 +188,17 @@ def _rank_in(groups: dict[str, Any], known: int | None) -> int | None:
     return known if rank is None else rank
 
 
-def _read_rest(line: Line, rest: str) -> Line:
+def _read_rest(line: Line, rest: str, known: str) -> Line:
     _, own, others = split_shapes()
     if rest and _STAMP.search(rest):
         if user := _USER.match(rest):
-            inner, rest = _peel(line, rest[user.end() :]) if user["user"] else (line, rest)
+            inner, rest = _peel(line, rest[user.end() :], known) if user["user"] else (line, rest)
             line = inner
         for shape in own:
-            if match := shape.pattern.match(rest):
+            if match := shape.match(rest, known):
                 return _filled(line, shape, match)
     for shape in others:
-        if match := shape.pattern.match(rest):
+        if match := shape.match(rest, known):
             return _filled(line, shape, match)
     return _without_repeats(replace(line, message=rest))
 

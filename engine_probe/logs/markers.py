@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
+from engine_probe.logs.checked import literals_of_checked
 from engine_probe.stage_names import STAGES
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ _COLUMNS = 8
 class Marker:
     """One wording. `stage` None: it only carries numbers. `layer` None: a shared module prints it."""
 
-    pattern: re.Pattern[str]
+    source: str
+    """The pattern as it is written."""
     releases: str
     stage: str | None = None
     role: str = "progress"
@@ -37,6 +40,13 @@ class Marker:
     """The pattern's named group → the fact that it tells."""
     texts: frozenset[str] = frozenset()
     """Facts that stay text though they look like numbers, such as a release."""
+    literals: tuple[str, ...] = ()
+    """See literals.py; empty also where they were not looked for."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first wanted: a log calls for few of them. Raises re.error."""
+        return re.compile(self.source, re.MULTILINE)
 
     @property
     def enters(self) -> str | None:
@@ -52,24 +62,31 @@ class Marker:
         return text if fact in self.texts else _value(text)
 
 
-def read_markers(path: Path) -> list[Marker]:
+def read_markers(path: Path, *, recheck: bool = False) -> list[Marker]:
     """The markers of a table such as data/stages.tsv, whose head says how a row is read.
 
-    Raises InputError, with the line, when a pattern does not compile or does not do with its samples what they say.
+    Raises InputError, with the line, when a pattern does not compile or does not do with its samples what they say; of
+    a table that is known to be good (checked.py), neither is tried without `recheck`.
     """
+    content = path.read_bytes()
+    literals = None if recheck else literals_of_checked(path.name, content)
     markers: list[Marker] = []
     unproved = 0
-    for number, row in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, row in enumerate(content.decode("utf-8").splitlines(), 1):
         if row.startswith("#") or not row.strip():
             continue
         try:
             if row.startswith("\t"):
-                _check_sample(markers, row.split("\t")[1:])
+                if literals is None:
+                    _check_sample(markers, row.split("\t")[1:])
                 unproved = 0
                 continue
             if unproved:
                 raise ValueError("the wording above has no sample")
-            markers.append(_marker_of(row.split("\t")))
+            marker = _marker_of(row.split("\t"), () if literals is None else literals[len(markers)])
+            if literals is None:
+                _check_pattern(marker)
+            markers.append(marker)
             unproved = number
         except ValueError as error:
             raise InputError(str(error), file=str(path), line=number) from None
@@ -78,7 +95,7 @@ def read_markers(path: Path) -> list[Marker]:
     return markers
 
 
-def _marker_of(columns: list[str]) -> Marker:
+def _marker_of(columns: list[str], literals: tuple[str, ...]) -> Marker:
     if len(columns) != _COLUMNS:
         raise ValueError(
             f"has {len(columns)} columns, not {_COLUMNS}: stage role then releases layer pattern facts quiet"
@@ -89,20 +106,24 @@ def _marker_of(columns: list[str]) -> Marker:
             raise ValueError(f"no such stage: {name}; stages are {', '.join(STAGES)}")
     if role not in ROLES:
         raise ValueError(f"no such role: {role}; roles are {', '.join(ROLES)}")
-    try:
-        pattern = re.compile(source or "", re.MULTILINE)
-    except re.error as error:
-        raise ValueError(f"the pattern {source!r} does not compile: {error}") from None
     groups, texts = {}, set()
     for pair in (facts or "").split():
         fact, _, group = pair.partition("=")
         group, _, kind = group.partition(":")
         if kind == "text":
             texts.add(fact)
-        if group not in pattern.groupindex:
-            raise ValueError(f"the pattern {source!r} has no group {group}")
         groups[group] = fact
-    return Marker(pattern, releases or "", stage, role, then, layer, quiet, groups, frozenset(texts))
+    return Marker(source or "", releases or "", stage, role, then, layer, quiet, groups, frozenset(texts), literals)
+
+
+def _check_pattern(marker: Marker) -> None:
+    try:
+        known = marker.pattern.groupindex
+    except re.error as error:
+        raise ValueError(f"the pattern {marker.source!r} does not compile: {error}") from None
+    for group in marker.facts:
+        if group not in known:
+            raise ValueError(f"the pattern {marker.source!r} has no group {group}")
 
 
 def _check_sample(markers: list[Marker], columns: list[str]) -> None:
@@ -111,7 +132,7 @@ def _check_sample(markers: list[Marker], columns: list[str]) -> None:
     marker, text = markers[-1], columns[0]
     match = marker.pattern.search(text)
     if match is None:
-        raise ValueError(f"the pattern {marker.pattern.pattern!r} does not match its sample {text!r}")
+        raise ValueError(f"the pattern {marker.source!r} does not match its sample {text!r}")
     pairs = (pair.partition("=") for pair in " ".join(columns[1:]).split())
     wanted = {fact: marker.value_of(fact, value) for fact, _, value in pairs}
     if (found := marker.facts_in(match)) != wanted:

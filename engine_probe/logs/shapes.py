@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from engine_probe.logs.checked import DATA, literals_of_checked
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True)
@@ -19,18 +20,37 @@ class Shape:
     kind: str
     name: str
     layer: str
-    pattern: re.Pattern[str]
+    source: str
+    """The pattern as it is written."""
+    literals: tuple[str, ...] = ()
+    """See literals.py; empty also where they were not looked for."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first wanted. Raises re.error."""
+        return re.compile(self.source, re.DOTALL)
+
+    def match(self, text: str, plain: str) -> re.Match[str] | None:
+        """`plain`: the plain form (literals.py) of `text`, or of one that it ends."""
+        if self.literals and not any(map(plain.__contains__, self.literals)):
+            return None
+        return self.pattern.match(text)
 
 
 @lru_cache(maxsize=1)
 def shapes() -> tuple[Shape, ...]:
     """The rows of data/formats.tsv in order. Raises ValueError where a pattern does not do what its samples say."""
-    return tuple(read_shapes((Path(__file__).parent / "data" / "formats.tsv").read_text(encoding="utf-8")))
+    content = (DATA / "formats.tsv").read_bytes()
+    return tuple(read_shapes(content.decode("utf-8"), literals_of_checked("formats.tsv", content)))
 
 
-def read_shapes(text: str) -> Iterator[Shape]:
-    """The shapes of a table, each checked on its samples. Raises ValueError with the number of the line."""
+def read_shapes(text: str, literals: Sequence[tuple[str, ...]] | None = None) -> Iterator[Shape]:
+    """The shapes of a table, each checked on its samples. Raises ValueError with the number of the line.
+
+    `literals`: of each shape of a table that is known to be good (checked.py); then nothing is checked.
+    """
     shape: Shape | None = None
+    given = iter(literals or ())
     for number, row in enumerate(text.splitlines(), 1):
         columns = row.split("\t")
         if row.startswith("#"):
@@ -38,13 +58,20 @@ def read_shapes(text: str) -> Iterator[Shape]:
         if columns[0]:
             if len(columns) != 4:
                 raise ValueError(f"formats.tsv:{number}: {len(columns)} columns, not 4")
-            try:
-                shape = Shape(columns[0], columns[1], columns[2], re.compile(columns[3], re.DOTALL))
-            except re.error as error:
-                raise ValueError(f"formats.tsv:{number}: the pattern does not compile: {error}") from None
+            kind, name, layer, source = columns
+            shape = Shape(kind, name, layer, source, next(given, ()))
+            if literals is None:
+                _check_pattern(shape, number)
             yield shape
-        elif shape is not None:
+        elif shape is not None and literals is None:
             _check_sample(shape, columns, number)
+
+
+def _check_pattern(shape: Shape, number: int) -> None:
+    try:
+        re.compile(shape.pattern)
+    except re.error as error:
+        raise ValueError(f"formats.tsv:{number}: the pattern does not compile: {error}") from None
 
 
 def _check_sample(shape: Shape, columns: list[str], number: int) -> None:

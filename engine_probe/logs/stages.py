@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine_probe.literals import plain
+from engine_probe.logs.checked import DATA
 from engine_probe.logs.markers import Marker, read_markers
 from engine_probe.logs.versions import is_in, read_releases_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from engine_probe.facts import Value
 
@@ -35,12 +37,11 @@ class Wordings:
         by_word: dict[str, list[Marker]] = {}
         others: list[Marker] = []
         for marker in self.markers:
-            source = marker.pattern.pattern
-            word = _FIRST_WORD.match(source) if "|" not in _outside_groups(source) else None
+            word = first_word_of(marker.source)
             if word is None:
                 others.append(marker)
             else:
-                by_word.setdefault(word[1], []).append(marker)
+                by_word.setdefault(word, []).append(marker)
         return by_word, others
 
     def matches(self, message: str) -> Iterator[Found]:
@@ -48,7 +49,10 @@ class Wordings:
         by_word, others = self._by_first_word
         first_words = {line.split(" ", 1)[0] for line in message.split("\n", _MOST_LINES)[:_MOST_LINES]}
         candidates = [marker for word in sorted(first_words & by_word.keys()) for marker in by_word[word]]
+        text = plain(message)
         for marker in (*candidates, *others):
+            if marker.literals and not any(map(text.__contains__, marker.literals)):
+                continue
             match = marker.pattern.search(message)
             if match is not None:
                 yield marker, match
@@ -97,7 +101,13 @@ def may_be_silent(marker: Marker, version: str) -> bool:
 
 def read_wordings(path: Path | None = None) -> Wordings:
     """The markers of `path` (the package's own file by default). Raises InputError, with the line."""
-    return Wordings(tuple(read_markers(path or Path(__file__).parent / "data" / "stages.tsv")))
+    return Wordings(tuple(read_markers(path or DATA / "stages.tsv")))
+
+
+def first_word_of(source: str) -> str | None:
+    """The word that every message of this pattern begins with; None where there is none."""
+    word = _FIRST_WORD.match(source)
+    return None if word is None or "|" in _outside_groups(source) else word[1]
 
 
 def _outside_groups(source: str) -> str:

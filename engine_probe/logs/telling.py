@@ -1,6 +1,7 @@
 """The records of a log that tell how its loads went: of a small log all, of a big one those around errors.
 
-A gigabyte is never read record by record: the index says where to look (roots_windows.py).
+A gigabyte is never read record by record: the index says where to look (roots_windows.py). Between the two, what a
+server prints over and over is left out (quiet_runs.py), where that leaves little.
 """
 
 from __future__ import annotations
@@ -11,25 +12,52 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.records import Reader, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from engine_probe.logs.records import Record
 
 WHOLE_BYTES = 256 << 10
 """Up to this size all is read: the index would cost more than it saves."""
+_MIDDLING_BYTES = 4 << 20
+_MOST_LINES = 3_000
+"""More lines than that take longer than the index."""
 
 
 def telling_records(file: int) -> list[Record]:
     """Of the regular file behind the descriptor, which is closed. Lines count from 1. Raises OSError."""
-    if os.fstat(file).st_size <= WHOLE_BYTES:
-        with os.fdopen(file, "rb") as content:
-            return read_text([content.read()])
+    size = os.fstat(file).st_size
+    if size <= _MIDDLING_BYTES:
+        with os.fdopen(file, "rb", closefd=False) as content:
+            records = _of_content(content.read(), is_small=size <= WHOLE_BYTES)
+        if records is not None:
+            os.close(file)
+            return records
     records = list(_of_big_log(file))
     return sorted(records, key=lambda one: (one.first_line, one.last_line))
 
 
+def _of_content(content: bytes, *, is_small: bool) -> list[Record] | None:
+    """None: too many of its lines may tell something."""
+    if is_small:
+        return read_text([content])
+    from engine_probe.logs.quiet_runs import other_lines  # noqa: PLC0415 - a small log needs none of it
+
+    stretches = list(other_lines(content))
+    if sum(len(lines) for _, lines in stretches) > _MOST_LINES:
+        return None
+    return sorted(_of_stretches(stretches), key=lambda one: (one.first_line, one.last_line))
+
+
+def _of_stretches(stretches: Sequence[tuple[int, list[bytes]]]) -> Iterator[Record]:
+    reader = Reader()
+    for first, lines in stretches:
+        for number, line in enumerate(lines, first):
+            yield from reader.feed(number, line.decode("utf-8", "replace"))
+    yield from reader.finish()
+
+
 def _of_big_log(file: int) -> Iterator[Record]:
-    from engine_probe.logs.index import LogIndex  # noqa: PLC0415 - a small log needs none of it
+    from engine_probe.logs.index import LogIndex  # noqa: PLC0415 - other logs need none of it
     from engine_probe.logs.roots_windows import Windows  # noqa: PLC0415
 
     log = LogIndex(file)

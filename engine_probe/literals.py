@@ -20,7 +20,7 @@ _REPEATS = (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT, getattr(sre_cons
 def literals_of(pattern: str) -> tuple[str, ...]:
     """Texts of which at least one is in the `plain` form of every text that `pattern` matches; empty: none is certain.
 
-    `pattern` as playbooks write it (patterns.py): case does not matter, a space is any white space.
+    Also of a pattern for which case and the number of spaces matter: the text is in its plain form all the same.
     """
     found = _of_sequence(sre_parse.parse(" ".join(pattern.split()), re.IGNORECASE))
     return found if found and min(map(len, found)) >= _LEAST_LENGTH else ()
@@ -37,11 +37,11 @@ def _of_sequence(tokens: Any) -> tuple[str, ...]:
     run = ""
     for operator, argument in tokens:
         if operator is sre_constants.LITERAL and chr(argument).isascii():
-            run += chr(argument).lower()
+            run += chr(argument)
             continue
-        candidates += [(run.strip(),), _of_token(operator, argument)]
+        candidates += [(plain(run),), _of_token(operator, argument)]
         run = ""
-    candidates.append((run.strip(),))
+    candidates.append((plain(run),))
     return max(candidates, key=_worth)
 
 
