@@ -79,6 +79,14 @@ def _layers_on_disk(lookup: Lookup) -> tuple[float, str]:
     return int(found["count"]), _ORIGIN
 
 
+def _layers_override(lookup: Lookup) -> Answer:
+    """As --hf-overrides takes it."""
+    count = known(_layers_on_disk)(lookup)
+    if not isinstance(count, Known):
+        return count
+    return Known(f'{{"num_hidden_layers": {count.value}}}', "computed", count.origin)
+
+
 def _names_have_a_foreign_prefix(lookup: Lookup) -> tuple[bool, str]:
     name = _named_tensor(lookup)
     return bool(_FOREIGN_PREFIX.match(name)), f"the message names {name[:80]}"
@@ -186,6 +194,13 @@ COMPUTED: tuple[Computed, ...] = (
         "layers",
         "layers in the weight files, where config.json says another number",
         known(_layers_on_disk),
+    ),
+    Computed(
+        "files.layers_override",
+        "override with the layers in the files",
+        "",
+        "--hf-overrides that makes the number of layers that of the files",
+        _layers_override,
     ),
     Computed(
         "files.names_have_a_foreign_prefix",

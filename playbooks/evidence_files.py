@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from engine_probe.model_files.adapters import read_adapter
 from engine_probe.model_files.audit import audit
 from engine_probe.model_files.finite import not_finite
 from engine_probe.model_files.shapes import mismatches
+from engine_probe.model_files.siblings import lacking
 from playbooks.facts_of_evidence import FILES, MODEL
 from playbooks.model_config import model_facts
 
@@ -106,8 +108,25 @@ def _audit_facts(found: Audit) -> dict[str, Fact]:
     facts["files.damaged_file"] = (
         Known(damaged[0].file, "measured", origin) if damaged else Unknown("no file of the folder looks damaged")
     )
+    facts["files.missing_tensors"] = _missing_tensors(found)
+    facts["files.free_gib"] = _free_gib(found.folder)
     facts["files.tensor_types"] = _tensor_types(found)
     return facts
+
+
+def _missing_tensors(found: Audit) -> Fact:
+    """Tensors that one layer lacks and its neighbours have; that none shows so does not prove that none is missing."""
+    lost = list(lacking(name for header in found.headers.values() for name in header.tensors))
+    if not lost:
+        return Unknown("the names show none, and the model's class was not asked")
+    return Known(len(lost), "measured", f"{found.folder} lacks {lost[0]}")
+
+
+def _free_gib(folder: Path) -> Fact:
+    try:
+        return Known(round(shutil.disk_usage(folder).free / 2**30, 2), "measured", str(folder))
+    except OSError as error:
+        return Unknown(f"{folder} cannot be asked: {error.strerror or error}")
 
 
 def _tensor_types(found: Audit) -> Fact:

@@ -12,12 +12,17 @@ from engine_probe.facts import Fact, Known, Unknown, Value
 from engine_probe.launch import Launch
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.records import read_text
+from engine_probe.model_files.siblings import lacking
 from playbooks.diagnosis import Given, diagnose
 from playbooks.evidence import Evidence
+from playbooks.evidence_files import file_facts
 from playbooks.facts import lookup_for
+from playbooks.lab.tiny_model import write_tiny_llama
 from playbooks.library import load_library
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine_probe.logs.covers import Wrappers
     from playbooks.library import Loaded
 
@@ -117,6 +122,60 @@ def test_names_in_a_message() -> None:
     assert fact("files.names_have_a_foreign_prefix", {"tensor": "layers.0.self_attn.foo"}) is False
     assert fact("files.names_a_head", {"tensors": "'lm_head.weight'"}) is True
     assert fact("files.names_a_head", {}) == "no message names a tensor"
+
+
+LAYER = (
+    "self_attn.q_proj.weight", "self_attn.o_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight",
+    "input_layernorm.weight",
+)  # fmt: skip
+
+
+def _names(layers: int, *without: str) -> list[str]:
+    every = [f"model.layers.{number}.{part}" for number in range(layers) for part in LAYER]
+    return [name for name in ("lm_head.weight", *every) if name not in without]
+
+
+@pytest.mark.parametrize("name", ["model.layers.1.mlp.down_proj.weight", "model.layers.0.input_layernorm.weight"])
+def test_what_a_layer_lacks_and_its_neighbours_have(name: str) -> None:
+    assert list(lacking(_names(2, name))) == [name]
+    assert list(lacking(_names(2))) == []
+
+
+def test_layers_that_were_made_so_lack_nothing() -> None:
+    experts = [
+        f"model.layers.{layer}.mlp.experts.{expert}.{part}_proj.weight"
+        for layer in range(3, 40)
+        for expert in range(4)
+        for part in ("up", "down")
+    ]
+    dense = [name for name in _names(40) if ".mlp." not in name or int(name.split(".")[2]) < 3]
+    assert list(lacking([*dense, *experts])) == []
+    lost = experts.pop(9)
+    assert list(lacking([*dense, *experts])) == [lost]
+    shared = [f"model.layers.{number}.self_attn.o_proj.weight" for number in range(10, 16)]
+    assert list(lacking(_names(40, *shared))) == []
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole model; its tests break it and mend it again."""
+    return write_tiny_llama(tmp_path_factory.mktemp("models") / "qwen")
+
+
+def _rewritten(model: Path, old: bytes, new: bytes) -> None:
+    """Both of one length, so that every offset stays."""
+    assert len(old) == len(new)
+    weights = model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes().replace(old, new))
+
+
+def test_facts_of_a_folder(model: Path) -> None:
+    facts = file_facts(Launch("chat", str(model), {}), model)
+    types, free = facts["files.tensor_types"], facts["files.free_gib"]
+    assert isinstance(types, Known)
+    assert types.value == "BF16"
+    assert isinstance(free, Known)
+    assert isinstance(facts["files.missing_tensors"], Unknown)
 
 
 @pytest.fixture(scope="module")
@@ -378,6 +437,25 @@ def test_a_good_start_names_nothing(ids: Ids) -> None:
     assert ids(HEALTHY.format(tokenizer="/models/qwen"), "vllm serve /models/qwen") == []
     relative = "vllm serve /models/Qwen2-7B-AWQ --tokenizer Qwen/Qwen2-7B"
     assert ids(HEALTHY.format(tokenizer="Qwen/Qwen2-7B"), relative) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        (b"model.layers.1.mlp.down_proj", b"other.things.1.mlp.down_proj", "checkpoint-tensor-missing-silent"),
+        (b'"BF16", "shape": [512, 128]', b'"I8",   "shape": [512, 256]', "weights-wrong-number-format"),
+    ],
+)
+def test_a_good_start_with_files_that_are_not(
+    model: Path, library: tuple[Loaded, ...], covers: Wrappers, old: bytes, new: bytes, cause: str
+) -> None:
+    _rewritten(model, old, new)
+    log = HEALTHY.format(tokenizer=model).replace("/models/qwen", str(model))
+    given = Given("engine.log", Evidence(parse_command(f"vllm serve {model}")))
+    found = diagnose(read_text([log.encode()]), library, covers, given)
+    _rewritten(model, new, old)
+    assert [one.cause.id for one in found.causes] == [cause]
+    assert found.symptom == "answers-are-wrong"
 
 
 def test_a_good_start_with_the_tokenizer_of_another_model(ids: Ids) -> None:
