@@ -211,6 +211,18 @@ CPU_KERNELS = (
 )
 BLOCK = "ValueError: Weight input_size_per_partition = 1184 is not divisible by weight quantization block_k = 128."
 GCC = "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'main.c', '-o', 'cuda_utils.so']' returned 1"
+BNB_PLAIN = "bnb-load-format-not-set"
+REASONS = (
+    "ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons:\n"
+    " MacheteLinearKernel requires capability 90, current compute capability is 86\n"
+    " MarlinLinearKernel cannot implement due to: Weight output_size_per_partition = 48 is not divisible by"
+    " min_thread_n = 64. Consider reducing tensor_parallel_size or running with --quantization gptq.\n"
+    " ExllamaLinearKernel cannot implement due to: Exllama only supports float16 activations"
+)
+NINJA = (
+    "RuntimeError: Ninja build failed. Ninja output:\nninja: Entering directory '/x/cached_ops'\n"
+    "/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found\nninja: build stopped: subcommand failed."
+)
 LOADING = 'vllm/model_executor/model_loader/base_loader.py", line 49, in load_model'
 ATTENTION = 'vllm/v1/attention/backends/triton_attn.py", line 390, in forward'
 FP8_LINEAR = 'vllm/model_executor/layers/quantization/utils/fp8_utils.py", line 200, in apply'
@@ -219,6 +231,10 @@ QKV = 'vllm/model_executor/parameter.py", line 188, in load_qkv_weight'
 
 
 LOGS = [
+    (_engine_log(REASONS, LOADING), "", "marlin-shape-not-multiple"),
+    (_engine_log(NINJA), "", "flashinfer-jit-needs-nvcc"),
+    (_engine_log("KeyError: 'layers.0.self_attn.attn.k_scale'", LOADING), "", "quant-weights-vs-config"),
+    (_engine_log("RuntimeError: mat1 and mat2 shapes cannot be multiplied (512x4096 and 8388608x1)"), "", BNB_PLAIN),
     (_engine_log(FP8E4NV, ATTENTION), "vllm serve m --kv-cache-dtype fp8", "fp8-kv-cache-unsupported-on-gpu"),
     (_engine_log(FP8E4NV, FP8_LINEAR), "vllm serve m", "quant-unsupported-on-gpu"),
     (_engine_log(KERNELS, LOADING), "vllm serve m", "quant-unsupported-on-gpu"),
@@ -333,6 +349,7 @@ def test_an_error_inside_pydantics(ids: Ids) -> None:
             "python-package-missing",
         ),
         ("OSError: [Errno 98] Address already in use", "python-package-missing"),
+        ("/bin/sh: 1: /usr/local/cuda/bin/nvcc: not found", "c-compiler-missing"),
         ("OSError: [Errno 28] No space left on device", "python-package-missing"),
         (
             "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
