@@ -33,6 +33,8 @@ class Seen:
     facts: Mapping[str, Value]
     weight: float
     unknown: tuple[str, ...] = ()
+    narrowness: int = 0
+    """How many of the things that narrow the wording hold: between rivals of one weight the narrower one is right."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +91,14 @@ class _Search:
 
     def candidates(self, library: Sequence[Loaded]) -> list[Candidate]:
         found = [candidate for one in library if (candidate := self._candidate(one)) is not None]
-        return sorted(found, key=lambda one: (-one.best.weight, one.best.saying.line))
+        return sorted(found, key=lambda one: (-one.best.weight, -one.best.narrowness, one.best.saying.line))
 
     def _candidate(self, playbook: Loaded) -> Candidate | None:
         hit = [wording for wording in playbook.wordings if wording.may_match(self._text_for(wording))]
         seen = [one for wording in hit for one in self._seen(wording, playbook)]
         if not seen or self._is_another(playbook):
             return None
-        return Candidate(playbook, tuple(sorted(seen, key=lambda one: (-one.weight, one.saying.line))))
+        return Candidate(playbook, tuple(sorted(seen, key=lambda one: (-one.weight, -one.narrowness, one.saying.line))))
 
     def _text_for(self, wording: CompiledWording) -> str:
         return self._all if wording.spec.quiet or wording.spec.at_end else self._loud
@@ -154,7 +156,9 @@ class _Search:
             unknown_conditions=len(conditions),
         )
         unknown = tuple(name for condition in conditions for name in condition.facts())
-        return Seen(saying, spec.id, facts, found, unknown)
+        narrow = sum(result.holds is True for result in results) + bool(spec.frames) + bool(spec.along_with)
+        narrow += bool(spec.stages and saying.stage is not None)
+        return Seen(saying, spec.id, facts, found, unknown, narrow)
 
 
 def compile_frames(text: str) -> re.Pattern[str]:

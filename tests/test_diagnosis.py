@@ -112,6 +112,14 @@ def test_rivals_for_one_text_share_the_confidence_and_the_surer_one_is_first() -
     assert 0.95 > first > second > 0
 
 
+def test_between_rivals_of_one_weight_the_narrower_is_first() -> None:
+    log = BANNER + ENGINE + traceback("ValueError: pool of 16 is too small")
+    narrow = playbook("z-narrow", {"log": r"pool of (?P<limit>\d+)", "when": ["limit < 20"]})
+    found = diagnosed(log, TOO_SMALL, narrow)
+    assert ids(found) == ["z-narrow", "too-small"]
+    assert found.causes[0].cause.confidence == found.causes[1].cause.confidence
+
+
 @pytest.mark.parametrize(
     ("narrow", "fits"),
     [

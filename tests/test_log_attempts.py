@@ -211,3 +211,43 @@ def test_a_log_without_any_start() -> None:
     assert found("") == []
     (attempt,) = found("hello\nworld\n")
     assert (attempt.outcome, attempt.stage, attempt.model, attempt.version) == ("incomplete", None, None, None)
+
+
+SERVED = """\
+(APIServer pid=1) INFO 11-29 10:00:00 [utils.py:233] vLLM API server version 0.11.2
+(EngineCore_DP0 pid=2) INFO 11-29 10:00:01 [core.py:77] Initializing a V1 LLM engine (v0.11.2) with config: model='m'
+(APIServer pid=1) INFO:     Application startup complete.
+"""
+DIED = (
+    "(APIServer pid=1) ERROR 11-29 10:09:00 [core_client.py:564] Engine core proc EngineCore_DP0 died unexpectedly.\n"
+)
+OOM = (
+    "ERROR 11-29 10:08:59 [engine.py:157] OutOfMemoryError('CUDA out of memory.')\n"
+    "ERROR 11-29 10:08:59 [engine.py:157] Traceback (most recent call last):\n"
+    'ERROR 11-29 10:08:59 [engine.py:157]   File "/v/vllm/worker/model_runner.py", line 7, in execute_model\n'
+    "ERROR 11-29 10:08:59 [engine.py:157] torch.OutOfMemoryError: CUDA out of memory.\n"
+)
+DEAD = "CRITICAL 11-29 10:09:00 [launcher.py:101] MQLLMEngine is already dead, terminating server process\n"
+HANGS = (
+    "(EngineCore_DP0 pid=2) INFO 11-29 10:09:00 [shm_broadcast.py:466] No available shared memory broadcast block "
+    "found in 60 seconds. This typically happens when some processes are hanging.\n"
+)
+ACCESS = '(APIServer pid=1) INFO:     127.0.0.1:5 - "GET /health HTTP/1.1" 200 OK\n'
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome", "root"),
+    [
+        (ACCESS, "healthy", None),
+        (DIED, "failed", None),
+        (OOM + DEAD, "failed", "OutOfMemoryError: CUDA out of memory."),
+        (OOM, "healthy", None),
+        ("INFO:     Shutting down\n" + DIED, "healthy", None),
+        (HANGS + HANGS + ACCESS, "incomplete", None),
+        (HANGS + ACCESS, "healthy", None),
+    ],
+)
+def test_how_a_server_ends(after: str, outcome: str, root: str | None) -> None:
+    (attempt,) = attempts(read_text([SERVED + after]))
+    assert (attempt.outcome, attempt.root.text if attempt.root else None) == (outcome, root)
+    assert attempt.stage == "serving"

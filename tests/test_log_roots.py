@@ -198,7 +198,12 @@ def _samples(table: str, is_wanted: Iterable[str]) -> list[str]:
 
 def test_whatever_ends_a_load_has_one_of_the_words() -> None:
     covers = [one for one in _samples("wrappers.tsv", ("",)) if "ExceptionGroup" not in one]  # these have a traceback
-    ends = [*covers, *_samples("stages.tsv", ("\terror\t",)), *_samples("formats.tsv", ("line\tshell",))]
+    ends = [
+        *covers,
+        *_samples("stages.tsv", ("\terror\t",)),
+        *_samples("endings.tsv", ("death", "hang")),
+        *_samples("formats.tsv", ("line\tshell",)),
+    ]
     assert len(ends) > 10
     assert [one for one in ends if not any(word in one.encode() for word in END_WORDS)] == []
     assert any(read_wrappers().covers(one) for one in ends)

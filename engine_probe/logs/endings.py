@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from engine_probe.logs.ending_words import EndingWords, ending_words
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 _BAD = ("ERROR", "CRITICAL")
 _CANNOT_BIND = "error while attempting to bind on address"
+_LOOKED_BACK = 50
+"""Records before a death in which its exception is looked for."""
+_HANGS_AFTER = 2
 _BARE = (None, "argparse", "shell", "system")
 
 
@@ -45,11 +50,40 @@ def ending_of(records: Sequence[Record], covers: Wrappers, is_server: bool) -> E
 
 def _ending_of_server(after: Sequence[Record], covers: Wrappers) -> Ending:
     """A server that came up fails only by what ends it: a request that went wrong does not, nor a clean shutdown."""
+    words = ending_words()
+    asked_at = next((at for at, one in enumerate(after) if _says(words, "asked", one)), len(after))
+    died_at = next((at for at, one in enumerate(after[:asked_at]) if _is_bad(one) and _says(words, "death", one)), None)
+    if died_at is not None:
+        root, record = _root_of_death(after, died_at, covers)
+        return Ending("failed", root, record)
+    last = [one for one in after if one.format != "uvicorn_access"][-_HANGS_AFTER:]
+    if len(last) == _HANGS_AFTER and all(_says(words, "hang", one) for one in last):
+        return Ending("incomplete", None, last[-1])
     if not any(_ends_a_server(record, covers) for record in after):
         return Ending("healthy")
-    root, record = _root_of([one for one in after if _ends_a_server(one, covers)], covers)
-    is_end = record is not None and (record.format == "shell" or _CANNOT_BIND in record.message)
-    return Ending("failed", root, record) if root is not None or is_end else Ending("healthy")
+    root, ending = _root_of([one for one in after if _ends_a_server(one, covers)], covers)
+    is_end = ending is not None and (ending.format == "shell" or _CANNOT_BIND in ending.message)
+    return Ending("failed", root, ending) if root is not None or is_end else Ending("healthy")
+
+
+def _root_of_death(after: Sequence[Record], died_at: int, covers: Wrappers) -> tuple[Raised | None, Record]:
+    """The exception that was told last before the death, or with it; else after it, as other processes write late."""
+    before = range(died_at, max(-1, died_at - _LOOKED_BACK), -1)
+    for at in (*before, *range(died_at + 1, len(after))):
+        for chain in after[at].chains if _is_bad(after[at]) else ():
+            root = next((raised for raised in chain if not covers.covers(raised.text)), None)
+            if root is not None:
+                return root, after[at]
+    return None, after[died_at]
+
+
+def _is_bad(record: Record) -> bool:
+    return record.level in _BAD or record.role == "error" or bool(record.chains)
+
+
+def _says(words: EndingWords, kind: str, record: Record) -> bool:
+    texts = (record.message, *(raised.text for chain in record.chains for raised in chain))
+    return any(words.says(kind, text) for text in texts)
 
 
 def _serves(record: Record, is_server: bool) -> bool:

@@ -43,6 +43,8 @@ END_WORDS = (
         b"encountered a",
         b"SystemExit",
     ),
+    *(b"Engine loop ", b"background task failed", b"Background loop has", b"terminating server", b"EngineDeadError"),
+    *(b"exited unexpectedly", b" block found in "),
     *(b"Frontend process failed", b"KeyboardInterrupt", b"attempting to bind on address", b": error: ", b"$ "),
     *(b"Killed", b"Terminated", b"Segmentation fault", b"Aborted", b"Bus error", b"Illegal instruction"),
     *(b"docker: ", b"nvidia-container-cli: ", b"NVML", b"/usr/bin/ld: ", b"collect2: error", b"Failed: Cuda error"),
