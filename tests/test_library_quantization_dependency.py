@@ -211,6 +211,10 @@ CPU_KERNELS = (
 )
 BLOCK = "ValueError: Weight input_size_per_partition = 1184 is not divisible by weight quantization block_k = 128."
 GCC = "subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'main.c', '-o', 'cuda_utils.so']' returned 1"
+NO_PLACE = (
+    "ValueError: There is no module or parameter named 'layers.0.mlp.down_proj.weight' in LlamaModel. The available"
+    " parameters belonging to layers.0.mlp.down_proj (RowParallelLinear) are: {'layers.0.mlp.down_proj.qweight'}"
+)
 BNB_PLAIN = "bnb-load-format-not-set"
 REASONS = (
     "ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons:\n"
@@ -231,6 +235,7 @@ QKV = 'vllm/model_executor/parameter.py", line 188, in load_qkv_weight'
 
 
 LOGS = [
+    (_engine_log(NO_PLACE, LOADING), "", "quant-weights-vs-config"),
     (_engine_log(REASONS, LOADING), "", "marlin-shape-not-multiple"),
     (_engine_log(NINJA), "", "flashinfer-jit-needs-nvcc"),
     (_engine_log("KeyError: 'layers.0.self_attn.attn.k_scale'", LOADING), "", "quant-weights-vs-config"),
