@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,17 +62,19 @@ class InputError(Exception):
 
 def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that looks most like `word`, or else begins most like it; None when none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only when a word is wrong
+
     by_folded: dict[str, str] = {}
     for candidate in allowed:
         by_folded.setdefault(_folded(candidate), candidate)
     asked = _folded(word[:200])
-    found = difflib.get_close_matches(asked, list(by_folded), n=1, cutoff=0.6)
+    found = get_close_matches(asked, list(by_folded), n=1, cutoff=0.6)
     if found:
         return by_folded[found[0]]
     if len(asked) < _SHORTEST_BEGINNING:
         return None
     beginnings = {full[: len(asked)]: full for full in sorted(by_folded, key=len, reverse=True)}
-    begun = difflib.get_close_matches(asked, list(beginnings), n=1, cutoff=_ALIKE_BEGINNING)
+    begun = get_close_matches(asked, list(beginnings), n=1, cutoff=_ALIKE_BEGINNING)
     return by_folded[beginnings[begun[0]]] if begun else None
 
 

@@ -6,10 +6,9 @@ The table is data (data/flags.tsv). An engine's own list, where it is known, dec
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.errors import nearest_word
 
@@ -23,8 +22,7 @@ _VERSION = re.compile(r"v?(\d+(?:\.\d+){0,3})(?:\.?(rc|post|dev|a|b)(\d*))?", re
 _SUFFIX_ORDER = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(NamedTuple):
     """One row of the table; its header says how each column is read."""
 
     name: str
@@ -36,8 +34,7 @@ class Flag:
     aliases: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class FlagTable:
+class FlagTable(NamedTuple):
     """All flags that any release read had. `names` maps every form without its dashes to the long name."""
 
     releases: tuple[str, ...]
@@ -45,8 +42,7 @@ class FlagTable:
     names: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class FlagProblem:
+class FlagProblem(NamedTuple):
     """A flag that the engine will refuse (error), or that this table is too old to know (note)."""
 
     name: str
@@ -59,7 +55,7 @@ class FlagProblem:
 @cache
 def flag_table() -> FlagTable:
     """The table, read once."""
-    lines = resources.files("engine_probe").joinpath("data/flags.tsv").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parent / "data" / "flags.tsv").read_text(encoding="utf-8").splitlines()
     releases: tuple[str, ...] = ()
     flags: dict[str, Flag] = {}
     for line in lines:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.errors import InputError
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
 FOLDER = "vllm-console"
 
 
-@dataclass(frozen=True)
-class Locations:
+class Locations(NamedTuple):
     """Folders that may not exist yet; `writable` makes one."""
 
     config: Path

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,8 +43,7 @@ _NAME = r"""
            |aws_secret_access_key|password|passwd|x-api-key)
     )
 """
-_PATTERN = re.compile(
-    rf"""
+_SECRETS = rf"""
     (?P<header> \b(?i:(?:proxy-)?authorization)\b['"]?\s*[:=]\s*['"]?(?:[A-Za-z]{{1,20}}\s+(?=\S))?) [^\s'",]+
   | (?P<scheme> \b(?:[Bb]earer|BEARER|Basic)\s+(?=[A-Za-z0-9._~+/=\-]*[\d._\-=/+])) [A-Za-z0-9._~+/=\-]{{6,}}
   | (?P<option> (?<![\w-])--(?:api-key|api_key|hf-token|hf_token)(?:=|\s+)) (?![-$]|\[) ["']?[^\s"']+["']?
@@ -51,15 +51,19 @@ _PATTERN = re.compile(
   | (?P<user> (?<=://)[^\s/:@'"]{{0,200}}:) [^\s/@'"]{{1,500}}(?=@)
   | (?P<query> [?&](?:token|key|sig|signature|access_token|X-Amz-[A-Za-z\-]{{1,40}})=) [^&\s'"]+
   | (?P<shape> {_SHAPES})
-    """,
-    re.VERBOSE,
-)
+"""
 _SECRET_NAME = re.compile(r"(?:^|[_\-.])(?:API_?KEYS?|KEY|TOKEN|SECRET|CREDENTIALS?)$|PASSWORD|PASSWD", re.IGNORECASE)
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled when the first text may hold a secret: it takes some milliseconds."""
+    return re.compile(_SECRETS, re.VERBOSE)
 
 
 def mask(text: str) -> str:
     """`text` with every secret replaced by `***`. A second call changes nothing."""
-    return _PATTERN.sub(_masked, text) if _may_hold_a_secret(text) else text
+    return _pattern().sub(_masked, text) if _may_hold_a_secret(text) else text
 
 
 def _may_hold_a_secret(text: str) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from playbooks.conditions import evaluate, parse
 from playbooks.patterns import Text
@@ -24,8 +23,7 @@ _AT_END = 3
 """Sayings from the end that an `at_end` wording looks at."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """One wording in one saying. `unknown`: facts that its conditions want and that nobody knows."""
 
     saying: Saying
@@ -37,8 +35,7 @@ class Seen:
     """How many of the things that narrow the wording hold: between rivals of one weight the narrower one is right."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A playbook that was seen, strongest first in `seen`."""
 
     playbook: Loaded
@@ -58,8 +55,7 @@ class Candidate:
         return merged
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(NamedTuple):
     """All that one load said. `hangs`: it neither failed nor served."""
 
     sayings: tuple[Saying, ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from playbooks.computing import Computed, MissingInputError, known, number
 from playbooks.conditions import Unset
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from playbooks.conditions import Lookup
 
 
-@dataclass(frozen=True)
-class _Whole:
+class _Whole(NamedTuple):
     """A width that tensor parallelism cuts into equal parts, each a multiple of `unit`. `name` is for people."""
 
     name: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from playbooks.conditions import Answer, Lookup, Unset
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@dataclass(frozen=True)
-class Computed:
+class Computed(NamedTuple):
     """One computed fact."""
 
     name: str

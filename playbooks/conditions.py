@@ -10,7 +10,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine_probe.facts import Fact, Known, Unknown, Value
 
@@ -45,8 +45,7 @@ class ConditionError(ValueError):
     """The text is no condition. The message says what is allowed."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """`op` is an operator, or `is`; then `right` is the state. `right_fact` names a fact to compare with."""
 
     text: str
@@ -60,8 +59,7 @@ class Condition:
         return (self.fact,) if self.right_fact is None else (self.fact, self.right_fact)
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """`holds` None means unknown, and `reason` then says why. `text` has the values: `kv.tokens 1,536 >= 1,408`.
 
     These are the words of YAML and JSON; what a person reads is made in wording.py.

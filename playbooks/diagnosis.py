@@ -5,13 +5,13 @@ diagnosis = diagnose(records, context.library, evidence)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.logs.attempts import attempts
 from engine_probe.redact import mask
 from playbooks.candidates import Candidate, Heard, candidates_of
+from playbooks.claims import Cause, Evidence, Verdict
 from playbooks.conditions import parse
 from playbooks.evidence import Evidence as GivenEvidence
 from playbooks.facts import lookup_for
@@ -20,7 +20,6 @@ from playbooks.match import make_evidence
 from playbooks.missing import Missing, missing_of
 from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
-from playbooks.session import Cause, Evidence, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from engine_probe.logs.attempts import Attempt
     from engine_probe.logs.covers import Wrappers
     from engine_probe.logs.records import Record
+    from playbooks.claims import Hypothesis
     from playbooks.conditions import Lookup
     from playbooks.library import Loaded
-    from playbooks.session import Hypothesis
 
 Outcome = Literal["failed", "healthy", "incomplete"]
 SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
@@ -45,16 +44,14 @@ _EXPLAINS = ("root", "same record", "before", "after")
 _UNEXPLAINED_CONFIDENCE = 0.5
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The log's name, for evidence, and what is known beside it."""
 
     file: str
-    evidence: GivenEvidence = field(default_factory=GivenEvidence)
+    evidence: GivenEvidence = GivenEvidence()
 
 
-@dataclass(frozen=True)
-class FoundCause:
+class FoundCause(NamedTuple):
     """A cause with what its fixes need: the facts of its load, and those that its wording captured."""
 
     cause: Cause
@@ -65,8 +62,7 @@ class FoundCause:
     launch_name: str | None = None
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(NamedTuple):
     """`causes` best first; none of a log that shows nothing wrong."""
 
     outcome: Outcome
@@ -75,7 +71,7 @@ class Diagnosis:
     causes: tuple[FoundCause, ...]
     missing: tuple[Missing, ...]
     attempts: tuple[Attempt, ...]
-    facts: Mapping[str, Fact] = field(default_factory=dict)
+    facts: Mapping[str, Fact] = {}
     """Known ones of the last load that ended so."""
 
     @property
@@ -117,8 +113,7 @@ def _outcome_of(last: Sequence[Attempt]) -> Outcome:
     return "failed" if "failed" in outcomes else "incomplete" if "incomplete" in outcomes or not last else "healthy"
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(NamedTuple):
     causes: tuple[FoundCause, ...]
     wanted: tuple[tuple[str, str], ...]
     """(unknown fact, cause that wants it)."""

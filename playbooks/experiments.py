@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class NamedExperiment:
+class NamedExperiment(NamedTuple):
     """`grade` is the load that it needs; None: it cannot be done by this console yet, `missing` says why."""
 
     name: str

@@ -6,8 +6,7 @@ A fact captured by a symptom has a bare name; all others are dotted and listed h
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.flags import flag_for
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import ArgValue, Launch
 
 
-@dataclass(frozen=True)
-class FactInfo:
+class FactInfo(NamedTuple):
     """One line of the register: `label` is what people read. `unit` is empty for words and yes/no."""
 
     name: str

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
+from playbooks.claims import Verdict
 from playbooks.conditions import show
-from playbooks.session import Verdict
 
 if TYPE_CHECKING:
+    from playbooks.claims import Cause
     from playbooks.conditions import Lookup
-    from playbooks.session import Cause
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _ORDER = {

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from playbooks import experiments, wording
+from playbooks.claims import Hypothesis, Verdict
 from playbooks.conditions import evaluate, parse
-from playbooks.session import Hypothesis, Verdict
 
 if TYPE_CHECKING:
     from playbooks.conditions import Lookup, Result

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine_probe.literals import plain
 from engine_probe.logs.layers import layer_of_frames
 from engine_probe.redact import mask
-from playbooks.session import Evidence
+from playbooks.claims import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 _LONGEST_EVIDENCE = 2_000
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A playbook's wording seen once. `is_other` names a playbook that an `unless` line speaks against."""
 
     playbook: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +24,7 @@ _PLACES = (
 _LOG = "more of the log"
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(NamedTuple):
     """`decides`: the causes that this evidence would tell apart or judge."""
 
     evidence: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from playbooks import wording
+from playbooks.claims import Verdict
 from playbooks.conditions import evaluate, parse
 from playbooks.filling import fill, placeholders, rank_of
 from playbooks.patterns import to_value
-from playbooks.session import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from playbooks.schema import Fix, Scalar
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """`set` maps one key to its value, None where that is not known: `unavailable` then says why."""
 
     id: str
@@ -29,14 +27,13 @@ class Offer:
     expect: tuple[str, ...]
     you_lose: str
     risk: str
-    set: Mapping[str, Scalar | None] = field(default_factory=dict)
+    set: Mapping[str, Scalar | None] = {}
     steps: tuple[Step, ...] = ()
     by_hand: str | None = None
     unavailable: str | None = None
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One of several ordered changes."""
 
     launch: str | None

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from playbooks.claims import Cause as Cause  # noqa: PLC0414, TC001 -- re-exported, as the three below
+from playbooks.claims import Evidence as Evidence  # noqa: PLC0414, TC001
+from playbooks.claims import Hypothesis as Hypothesis  # noqa: PLC0414
+from playbooks.claims import Verdict as Verdict  # noqa: PLC0414
 from playbooks.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,16 +31,6 @@ class Step(str, Enum):
     VERIFY = "verify"
 
 
-class Verdict(str, Enum):
-    """Of a hypothesis. A fact that is unknown makes it inconclusive, never a guess."""
-
-    UNTESTED = "untested"
-    RUNNING = "running"
-    CONFIRMED = "confirmed"
-    REFUTED = "refuted"
-    INCONCLUSIVE = "inconclusive"
-
-
 class Outcome(str, Enum):
     """Of a check in the verification."""
 
@@ -45,15 +39,6 @@ class Outcome(str, Enum):
     PASS = "pass"  # noqa: S105 - an outcome, not a password
     FAIL = "fail"
     ABSTAIN = "abstain"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A line that shows something. `file` names the log, `line` counts from 1, None where there is no line."""
-
-    file: str
-    line: int | None
-    text: str
 
 
 @dataclass(frozen=True)
@@ -86,37 +71,6 @@ class Symptom:
     """The root exception's line, or how the process ended."""
     evidence: tuple[Evidence, ...] = ()
     sources: tuple[Source, ...] = ()
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A claim that can be false, with the experiment that would show it."""
-
-    id: str
-    claim: str
-    experiment: str
-    """In words: `read: max-model-len as launched` or `load with kv-cache-dtype fp8`."""
-    cost: str
-    verdict: Verdict = Verdict.UNTESTED
-    because: tuple[str, ...] = ()
-    """Conditions in words with their values, as `max-model-len as launched: not set`."""
-    fixes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A playbook that matched, ranked by `confidence` (0 to 1)."""
-
-    id: str
-    title: str
-    summary: str
-    family: str
-    kind: str
-    layer: str | None
-    stage: str | None
-    confidence: float
-    evidence: tuple[Evidence, ...]
-    hypotheses: tuple[Hypothesis, ...] = ()
 
 
 @dataclass(frozen=True)

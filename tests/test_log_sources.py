@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from engine_probe.errors import InputError
-from engine_probe.logs.sources import Child, Source, parse_source, short_names
+from engine_probe.logs.source_child import Child
+from engine_probe.logs.sources import Source, parse_source, short_names
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -106,6 +107,7 @@ def test_a_program_ends_when_we_are_killed(bin_folder: Path) -> None:
     program(bin_folder, "docker", "echo $$; exec tail -f /dev/null")
     code = (
         "import os, signal\n"
+        "from engine_probe.logs.source_child import *\n"
         "from engine_probe.logs.sources import *\n"
         "with Child(parse_source('docker:x'), follow=True) as child:\n"
         "    print(os.read(child.output, 100).decode(), end='', flush=True)\n"

@@ -5,7 +5,6 @@ Shared by the command line and its groups; imports click only.
 
 from __future__ import annotations
 
-import difflib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +43,9 @@ class ClearGroup(click.Group):
 def unknown_command(word: str, names: Iterable[str]) -> str:
     """What is said of a word that is no command."""
     known = list(names)
-    near = difflib.get_close_matches(word, known, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 -- only when a word is wrong
+
+    near = get_close_matches(word, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(known)}."
     return f"no command {word!r}.{hint}"
 

@@ -6,6 +6,7 @@ Commands are imported when called, so that `--help` is quick and no headless com
 from __future__ import annotations
 
 import codecs
+import gc
 import importlib
 import signal
 import sys
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "vllm-console"
 FIRST_CASE = "kv-cache-too-small-for-max-model-len"
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Python's own 700 make a quick command look through all that it imports, again and again: a tenth of its time."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ def _run(args: Sequence[str]) -> int:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Ends the process; nothing escapes as a traceback."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _end_on_signals()
     _write_any_text()
     words = list(sys.argv[1:] if args is None else args)
@@ -126,6 +130,8 @@ def main(args: Sequence[str] | None = None) -> None:
         code = _run(words)
     except BaseException as error:
         code = failures.report(error, words)
+    if args is None:
+        gc.freeze()  # all goes with the process: nothing is looked through once more
     sys.exit(code)
 
 

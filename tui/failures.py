@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import select
 import sys
-import tempfile
-import traceback
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,6 +67,8 @@ def _expected_end(error: BaseException) -> int | None:
 
 def _reader_is_gone() -> bool:
     """Tells our own stdout from another pipe that broke, such as one to a child."""
+    import select  # noqa: PLC0415 -- here and below: only when something went wrong
+
     asked = select.poll()
     try:
         asked.register(sys.stdout.fileno(), select.POLLOUT)
@@ -89,6 +87,9 @@ def _code_of_exit(error: SystemExit) -> int:
 
 
 def _keep_traceback(error: BaseException, words: Sequence[str]) -> str:
+    import traceback  # noqa: PLC0415
+    from datetime import datetime, timezone  # noqa: PLC0415
+
     text = "".join(traceback.format_exception(error))
     name = f"internal-error-{datetime.now(tz=timezone.utc):%Y%m%d-%H%M%S}-{os.getpid()}.txt"
     # The command's name only: its arguments may hold a token.
@@ -105,6 +106,8 @@ def _keep_traceback(error: BaseException, words: Sequence[str]) -> str:
 
 
 def _folders() -> list[Path]:
+    import tempfile  # noqa: PLC0415
+
     from engine_probe.errors import InputError  # noqa: PLC0415
     from engine_probe.locations import find_locations  # noqa: PLC0415
 
@@ -115,5 +118,7 @@ def _folders() -> list[Path]:
 
 
 def _where(error: BaseException) -> str:
+    import traceback  # noqa: PLC0415
+
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +67,19 @@ def fold(text: str, indent: str, width: int) -> list[str]:
     is_verbatim = text.startswith("  ") and not text.startswith("   ")
     if is_verbatim or len(indent) + len(text) <= width:
         return [indent + text]
+    import textwrap  # noqa: PLC0415 -- JSON needs none of it
+
     deeper = indent + " " * (len(text) - len(text.lstrip()) + 2)
     words = {"break_long_words": False, "break_on_hyphens": False}
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=deeper, **words)  # type: ignore[arg-type]
 
 
 def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    if not sys.stdout.isatty():
+        return _WIDTH_OF_A_PIPE
+    import shutil  # noqa: PLC0415 -- a pipe needs none of it
+
+    return shutil.get_terminal_size().columns
 
 
 def note(text: str) -> None:

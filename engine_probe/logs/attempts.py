@@ -6,9 +6,8 @@ another order and processes overlap, so no failure is ever read from their order
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.logs.clock import elapsed_s, seconds_in_year
 from engine_probe.logs.covers import Wrappers, read_wrappers
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
 Outcome = Literal["failed", "healthy", "incomplete"]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """One visit to a stage. `seconds` None: the lines carry no time. `process` None: the load as a whole."""
 
     stage: str
@@ -38,8 +36,7 @@ class Interval:
     pid: int | None = None
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One try to load one model."""
 
     model: str | None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.logs.ending_words import EndingWords, ending_words
 
@@ -22,8 +21,7 @@ _HANGS_AFTER = 2
 _BARE = (None, "argparse", "shell", "system")
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """`root` None: no exception was printed that is no cover. `record`: where the root stands."""
 
     outcome: Literal["failed", "healthy", "incomplete"]

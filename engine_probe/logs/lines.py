@@ -7,9 +7,8 @@ supervisors put in front. JSON lines are read as JSON. A line of no known shape 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine_probe.literals import plain
 from engine_probe.logs.json_lines import envelope_in, object_in, record_in
@@ -44,8 +43,7 @@ _MOST_PREFIXES = 8
 _LONGEST_LINE = 1_000_000
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """What one line says of itself; None where it does not. `message` is never None."""
 
     message: str
@@ -164,8 +162,7 @@ def _peel(line: Line, rest: str, known: str) -> tuple[Line, str]:
         if shape.name in ("timestamp", "date") and _is_own_format(rest, known):
             break
         groups = match.groupdict()
-        line = replace(
-            line,
+        line = line._replace(
             process=groups.get("process") or line.process,
             pid=_number(groups.get("pid")) or line.pid,
             rank=_rank_in(groups, line.rank),
@@ -200,7 +197,7 @@ def _read_rest(line: Line, rest: str, known: str) -> Line:
     for shape in others:
         if match := shape.match(rest, known):
             return _filled(line, shape, match)
-    return _without_repeats(replace(line, message=rest))
+    return _without_repeats(line._replace(message=rest))
 
 
 def _filled(line: Line, shape: Shape, match: re.Match[str]) -> Line:
@@ -208,8 +205,7 @@ def _filled(line: Line, shape: Shape, match: re.Match[str]) -> Line:
     level = groups.get("level")
     if level is None and shape.name == "python_warning":
         level = "WARNING"
-    found = replace(
-        line,
+    found = line._replace(
         message=groups["message"],
         level=_LEVELS.get(level, level) if level else None,
         file=groups.get("file"),
@@ -226,7 +222,7 @@ def _without_repeats(line: Line) -> Line:
     if "[repeated " not in line.message:
         return line
     found = _REPEATED.search(line.message)
-    return line if found is None else replace(line, message=line.message[: found.start()], repeats=int(found["times"]))
+    return line if found is None else line._replace(message=line.message[: found.start()], repeats=int(found["times"]))
 
 
 def _number(text: str | None) -> int | None:
@@ -241,8 +237,7 @@ def _read_json(text: str, line: Line) -> Line | None:
     envelope = envelope_in(content)
     if envelope is not None and len(line.prefixes) < _MOST_PREFIXES:
         inner = read_line(envelope.text)
-        return replace(
-            inner,
+        return inner._replace(
             stamp=inner.stamp or envelope.stamp or line.stamp,
             source=inner.source or envelope.source or line.source,
             process=inner.process or line.process,
@@ -252,8 +247,7 @@ def _read_json(text: str, line: Line) -> Line | None:
     record = record_in(content)
     if record is None:
         return None
-    return replace(
-        line,
+    return line._replace(
         message=record.message,
         level=_LEVELS.get(record.level, record.level),
         file=record.file,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs.layers import layer_of_process, path_below_vllm
 from engine_probe.logs.versions import is_in
@@ -24,8 +23,7 @@ _NUMBERED = re.compile(r"^VllmWorker-(\d{1,6})$")
 _FUNCTIONS = {"run_engine_core": "engine", "worker_main": "worker", "run_api_server_worker_proc": "frontend"}
 
 
-@dataclass(frozen=True)
-class Who:
+class Who(NamedTuple):
     process: str | None
     pid: int | None
     rank: int | None

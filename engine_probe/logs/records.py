@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import codecs
 import copy
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs import joining
 from engine_probe.logs.frames import stage_of_chains
@@ -30,8 +29,7 @@ _STALE_AFTER_LINES = 500
 _VLLM_FORMATS = ("vllm", "vllm_0.7")
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """What was logged at once. `first_line` and `last_line` as fed; None where the text does not tell."""
 
     first_line: int
@@ -57,7 +55,7 @@ class Record:
     repeats: int = 1
     chains: tuple[Chain, ...] = ()
     """Exceptions, each chain innermost cause first."""
-    facts: Mapping[str, Value] = field(default_factory=dict)
+    facts: Mapping[str, Value] = {}
     enters: str | None = None
     """The stage that the load is in from here on, where the message tells."""
     role: str | None = None

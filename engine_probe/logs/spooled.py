@@ -9,7 +9,8 @@ from engine_probe.errors import InputError
 from engine_probe.logs.follow import Break, FollowedLog
 from engine_probe.logs.index import LogIndex, open_log
 from engine_probe.logs.merged_reading import NamedLog
-from engine_probe.logs.sources import Child, path_of, short_names
+from engine_probe.logs.source_child import Child
+from engine_probe.logs.sources import path_of, short_names
 from engine_probe.logs.spool import Spool
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ messages (subprocesses that inspect a model, V0 workers).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,15 +25,13 @@ _MOST_FRAMES = 60
 _MOST_MESSAGE_LINES = 200
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     file: str
     line: int
     function: str
 
 
-@dataclass(frozen=True)
-class Raised:
+class Raised(NamedTuple):
     """One exception as printed. `type` may be dotted; `frames` outermost first; `at` counts lines inside the record."""
 
     type: str
@@ -114,7 +111,7 @@ class _Parser:
     def end_message(self) -> None:
         if self._message is not None:
             chain = self.chains[-1]
-            chain[self._position] = replace(chain[self._position], message="\n".join(self._message).strip())
+            chain[self._position] = chain[self._position]._replace(message="\n".join(self._message).strip())
         self._message = None
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -123,13 +121,15 @@ def _records(name: str) -> list[Record]:
         if sys.stdin.isatty():
             raise InputError("no log is named: write a file, or pipe a log in")
         return telling_records(_kept(sys.stdin.buffer))
-    from engine_probe.logs.sources import Child, parse_source, path_of
+    from engine_probe.logs.sources import parse_source, path_of
 
     source = parse_source(name)
     if source.kind == "file":
         from engine_probe.logs.opening import open_file
 
         return telling_records(open_file(path_of(source)))
+    from engine_probe.logs.source_child import Child
+
     with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:
         file = _kept(pipe)
         if (failure := child.failure()) is not None:
@@ -140,6 +140,9 @@ def _records(name: str) -> list[Record]:
 
 def _kept(pipe: IO[bytes]) -> int:
     """A descriptor of a nameless file that holds all that comes through the pipe."""
+    import shutil
+    import tempfile
+
     try:
         with tempfile.TemporaryFile(prefix="vllm-console-") as copy:
             shutil.copyfileobj(pipe, copy, 1 << 20)

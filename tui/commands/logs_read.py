@@ -12,7 +12,8 @@ from engine_probe.logs.follow import Break, Watch
 from engine_probe.logs.index_blocks import Cutter
 from engine_probe.logs.index_stream import PipeCutter, Stream
 from engine_probe.logs.opening import open_file
-from engine_probe.logs.sources import Child, path_of
+from engine_probe.logs.source_child import Child
+from engine_probe.logs.sources import path_of
 
 if TYPE_CHECKING:
     import re
