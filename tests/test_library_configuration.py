@@ -258,6 +258,48 @@ def engine_dies(text: str, *frames: tuple[str, str]) -> str:
             ),
         ),
         (
+            # the last lines only
+            "request-crashes-engine",
+            engine_dies(
+                "TypeError: unsupported operand type(s) for +: 'int' and 'NoneType'",
+                ("vllm/v1/engine/core.py", "_process_engine_step"),
+                ("vllm/v1/engine/core.py", "step"),
+                ("vllm/v1/worker/gpu_model_runner.py", "execute_model"),
+            ),
+        ),
+        (
+            # a worker of two says it first; the engine only repeats it
+            "request-crashes-engine",
+            served("0.11.2")
+            + "(Worker_TP1 pid=9) ERROR 03-02 10:15:00 [multiproc_executor.py:671] WorkerProc hit an exception.\n"
+            + raised(
+                "IndexError: list index out of range",
+                ("vllm/v1/executor/multiproc_executor.py", "worker_busy_loop"),
+                ("vllm/v1/worker/gpu_worker.py", "execute_model"),
+                prefix="(Worker_TP1 pid=9) ERROR 03-02 10:15:00 [multiproc_executor.py:671] ",
+            )
+            + engine_dies(
+                "RuntimeError: Worker failed with error 'list index out of range', please check the stack trace above "
+                "for the root cause",
+                ("vllm/v1/executor/multiproc_executor.py", "get_response"),
+            ),
+        ),
+        (
+            # 0.7: the engine core has neither a prefix nor a message of its own
+            "request-crashes-engine",
+            served("0.7.3")
+            + "ERROR 03-02 10:15:00 core.py:291] EngineCore hit an exception: Traceback (most recent call last):\n"
+            + raised(
+                "KeyError: 'cmpl-1'",
+                ("vllm/v1/engine/core.py", "run_engine_core"),
+                ("vllm/v1/engine/core.py", "run_busy_loop"),
+                ("vllm/v1/engine/core.py", "step"),
+                ("vllm/v1/worker/gpu_model_runner.py", "_prepare_inputs"),
+                prefix="ERROR 03-02 10:15:00 core.py:291] ",
+            )
+            + "CRITICAL 03-02 10:15:00 core_client.py:191] Got fatal signal from worker processes, shutting down.\n",
+        ),
+        (
             "multi-stage-config-missing",
             "(EngineCore pid=5) ERROR 01-26 13:35:40 [core.py:1006] EngineCore failed to start.\n"
             + raised(
