@@ -134,6 +134,15 @@ def _load_format_narrows(lookup: Lookup) -> Answer:
     return Known(told not in ("auto", "hf"), "computed", f"the load format is {told}")
 
 
+def _tokenizer_was_refused(lookup: Lookup) -> Answer:
+    """False as well where the launch is not known: most launches name no tokenizer."""
+    wanted = lookup("launch.tokenizer")
+    told = [lookup(name) for name in ("tokenizer_path", "asked_model")]
+    values = [str(one.value) for one in told if isinstance(one, Known)]
+    is_it = isinstance(wanted, Known) and str(wanted.value) in values
+    return Known(is_it, "computed", "the path in the message and --tokenizer of the launch")
+
+
 def _tokenizer_is_another(lookup: Lookup) -> Answer:
     """By the names in the launch alone: they share no word. A GGUF file often has the tokenizer of another."""
     model, tokenizer = lookup("launch.model"), lookup("launch.tokenizer")
@@ -236,6 +245,13 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "--load-format of the launch reads one kind of weight file alone",
         _load_format_narrows,
+    ),
+    Computed(
+        "files.tokenizer_was_refused",
+        "the tokenizer was refused",
+        "",
+        "the path in the message is the one that --tokenizer of the launch names",
+        _tokenizer_was_refused,
     ),
     Computed(
         "files.tokenizer_is_another",

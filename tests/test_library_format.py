@@ -109,6 +109,14 @@ def test_another_tokenizer() -> None:
     assert fact(name, {}, "/models/Qwen2-7B-AWQ", tokenizer="Qwen/Qwen2-7B") is False
 
 
+def test_the_path_of_the_tokenizer() -> None:
+    name = "files.tokenizer_was_refused"
+    assert fact(name, {"asked_model": "/no/tokenizer"}, "/models/qwen", tokenizer="/no/tokenizer") is True
+    assert fact(name, {"asked_model": "/models/qwen"}, "/models/qwen", tokenizer="/no/tokenizer") is False
+    assert fact(name, {"asked_model": "/models/qwen"}, "/models/qwen") is False
+    assert fact(name, {"asked_model": "/models/qwen"}) is False
+
+
 def test_formats_that_read_one_kind_of_file() -> None:
     name = "files.load_format_narrows"
     assert fact(name, {}, "/models/chat", **{"load-format": "pt"}) is True
@@ -394,6 +402,12 @@ def test_errors_inside_pydantics(ids: Ids) -> None:
             f"{frame}    For further information visit https://errors.pydantic.dev/2.12/v/value_error\n"
         )
         assert ids(log)[:1] == [cause]
+
+
+def test_a_path_that_is_not_there_is_the_models_or_the_tokenizers(ids: Ids) -> None:
+    log = f"{REPO_ID}'/no/such'. Use `repo_type` argument if needed.\n"
+    assert ids(log, "vllm serve /no/such --tokenizer /models/llama")[:1] == ["model-path-not-found"]
+    assert ids(log, "vllm serve /models/llama --tokenizer /no/such") == ["tokenizer-missing"]
 
 
 def test_both_causes_of_a_header_that_is_too_large(ids: Ids) -> None:
