@@ -47,6 +47,6 @@ def _lines(spec: Playbook) -> Iterator[str]:
 
 
 def _change(fix: Fix) -> str:
-    steps = [{"set": step.set} for step in fix.steps]
+    steps = [{"launch": step.launch, "set": step.set} for step in fix.steps]
     shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": fix.set})
     return " ".join(change_of(shape).split())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
 from playbooks.computing import Computed, MissingInputError, first_number, known, number
+from playbooks.releases import release_fits
 
 if TYPE_CHECKING:
     from playbooks.conditions import Lookup
@@ -127,6 +128,28 @@ def _utilization_beside_neighbours(lookup: Lookup) -> tuple[float, str]:
     return rest, f"{total:g} asked for by all, 0.95 shared out"
 
 
+def _fair_utilization(lookup: Lookup) -> tuple[float, str]:
+    count = number(lookup, "neighbours.count")
+    if count < 1:
+        raise MissingInputError("no other model shares this GPU")
+    return math.floor(95 / (count + 1)) / 100, f"0.95 shared out among {count + 1:g} models"
+
+
+def _fair_own_utilization(lookup: Lookup) -> tuple[float, str]:
+    """From V1 in 0.6.6 to 0.8.5 what neighbours hold is taken off the budget: it must cover them too."""
+    fair, origin = _fair_utilization(lookup)
+    version = lookup("engine.vllm_version")
+    if isinstance(version, Known) and release_fits(str(version.value), ">=0.6.6,<0.9"):
+        share = min(0.95, round(fair * (number(lookup, "neighbours.count") + 1), 2))
+        return share, f"{origin}, and theirs, which vLLM {version.value} counts too"
+    return fair, origin
+
+
+def _strangers_gib(lookup: Lookup) -> tuple[float, str]:
+    used, own = number(lookup, "gpu.used_by_others_gib"), number(lookup, "gpu.neighbours_gib")
+    return max(0.0, round(used - own, 2)), "what is used on this GPU less what known models hold"
+
+
 def _utilization_for_weights(lookup: Lookup) -> tuple[float, str]:
     """Raises MissingInputError where the card is too small for it."""
     missing_gib = 1 - first_number(lookup, "pool_gib", "kv.available_gib")
@@ -233,6 +256,27 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "what is left for this model when all on the GPU share 0.95",
         known(_utilization_beside_neighbours),
+    ),
+    Computed(
+        "memory.fair_utilization",
+        "equal share of the GPU for each model",
+        "",
+        "gpu-memory-utilization of each where the models on the GPU share 0.95 alike",
+        known(_fair_utilization),
+    ),
+    Computed(
+        "memory.fair_own_utilization",
+        "equal share of the GPU for this model",
+        "",
+        "the same for this model, which starts last: with what its release counts of the others",
+        known(_fair_own_utilization),
+    ),
+    Computed(
+        "gpu.strangers_gib",
+        "GPU memory that no known model holds",
+        "GiB",
+        "what processes hold on that GPU that are no model's",
+        known(_strangers_gib),
     ),
     Computed(
         "memory.utilization_for_weights",

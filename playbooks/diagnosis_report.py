@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.redact import mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 _SYMPTOMS = {
     "does-not-start": "does not start",
@@ -97,10 +97,14 @@ def change_of(fix: Mapping[str, Any]) -> str:
     """`args.max-model-len = 1408`, its steps, or what to do by hand."""
     if fix.get("by_hand"):
         return str(fix["by_hand"])
-    changes: Sequence[Mapping[str, Any]] = [step["set"] for step in fix["steps"]] if "steps" in fix else [fix["set"]]
-    return ", then ".join(
-        ", ".join(f"{key} = {'?' if value is None else value}" for key, value in change.items()) for change in changes
-    )
+    if "steps" in fix:
+        named = ((f"{step['launch']}: " if step["launch"] else "", step["set"]) for step in fix["steps"])
+        return ", then ".join(name + _pairs(change) for name, change in named)
+    return _pairs(fix["set"])
+
+
+def _pairs(change: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {'?' if value is None else value}" for key, value in change.items())
 
 
 def _timeline_lines(attempts: Iterable[Mapping[str, Any]]) -> Iterator[str]:

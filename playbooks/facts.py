@@ -223,6 +223,8 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
         variable = name.removeprefix("env.")
         text = launch.env.get(variable)
         return Unset(origin) if text is None else Known(number_or_text(text), "declared", origin)
+    if name == "name":
+        return Known(launch.name, "declared", origin)
     if name == "model":
         return Known(launch.model, "declared", origin)
     if name == "lora_modules":  # kept apart from the arguments

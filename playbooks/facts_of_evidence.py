@@ -48,6 +48,7 @@ GPUS = (
 )
 NEIGHBOURS = (
     ("neighbours.count", "other models on its GPUs", "", "launches of the deployment that share a GPU with this one"),
+    ("neighbours.name", "the other model on its GPUs", "", "its name, where there is one other"),
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),

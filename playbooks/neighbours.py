@@ -8,7 +8,7 @@ from engine_probe.facts import Known, Unknown
 from playbooks.facts_of_evidence import NEIGHBOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Deployment, Launch
@@ -28,7 +28,7 @@ def gpus_used(launch: Launch) -> tuple[int, ...]:
 
 
 def neighbour_facts(
-    launch: Launch | None, deployment: Deployment | None, version: str | None, host_gpus: Iterable[int] = ()
+    launch: Launch | None, deployment: Deployment | None, version: str | None, host_gpus: Collection[int] = ()
 ) -> dict[str, Fact]:
     """Of `launch` among the deployment's; unknown without one of the two. `host_gpus`: those that there are."""
     if launch is None or deployment is None:
@@ -42,14 +42,23 @@ def neighbour_facts(
     free = sorted(set(host_gpus) - used)[:needed]
     values: dict[str, Value | None] = {
         "neighbours.count": len(others),
+        "neighbours.name": others[0].name if len(others) == 1 else None,
         "neighbours.names": " ".join(one.name for one in others) or None,
         "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
         "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
     origin = str(deployment.path or "the deployment")
+    reasons = {
+        "deployment.free_gpus": f"fewer than {needed} of the GPUs are no model's"
+        if host_gpus
+        else "no state of the host was given",
+        "neighbours.name": "there are several" if others else "there is none",
+        "neighbours.names": "there is none",
+        "neighbours.utilization_sum": "a share is not set, and its default depends on vLLM's release",
+    }
     return {
-        name: Known(value, "declared", origin) if value is not None else Unknown(f"{origin} does not tell")
+        name: Known(value, "declared", origin) if value is not None else Unknown(reasons.get(name, "it is not said"))
         for name, value in values.items()
     }
 

@@ -104,7 +104,7 @@ def _does_nothing(spec: Fix, lookup: Lookup) -> str | None:
     """Only a condition that is known to be false speaks against a fix: here much may be unknown."""
     for text in spec.only_if:
         if evaluate(parse(text), lookup).holds is False:
-            return f"it would do nothing here: {wording.sentence(text, lookup)}"
+            return f"not for this load: {wording.sentence(text, lookup)}"
     return None
 
 

@@ -86,7 +86,7 @@ def _change(offer: Offer) -> str:
     if offer.by_hand:
         return offer.by_hand
     if offer.steps:
-        return ", then ".join(_pairs(step.set) for step in offer.steps)
+        return ", then ".join((f"{step.launch}: " if step.launch else "") + _pairs(step.set) for step in offer.steps)
     return _pairs(offer.set)
 
 
