@@ -37,7 +37,7 @@ Outcome = Literal["failed", "healthy", "incomplete"]
 SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
 
 UNEXPLAINED = "unexplained"
-_ABOVE_THE_CUT = "the log above its first line"
+ABOVE_THE_CUT = "the log above its first line"
 _MOST_EVIDENCE = 5
 _LEAST_CONFIDENCE = 0.05
 _EXPLAINS = ("root", "same record", "before", "after")
@@ -219,12 +219,19 @@ def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequenc
 
 
 def _above_the_cut(last: Sequence[Attempt], causes: Sequence[FoundCause]) -> Iterator[Missing]:
-    """The log begins in the middle, and only covers are left of what happened."""
+    """The log begins in the middle of a load: what is above may show another cause, or the only one."""
     for attempt in last:
-        record = attempt.root_record
-        is_only_cover = attempt.root is None and record is not None and not any(one.playbook for one in causes)
-        if attempt.outcome == "failed" and attempt.version is None and is_only_cover:
-            yield Missing(_ABOVE_THE_CUT, tuple(one.cause.id for one in causes[:3]))
+        if attempt.outcome == "failed" and _begins_in_the_middle(attempt):
+            yield Missing(ABOVE_THE_CUT, tuple(one.cause.id for one in causes[:3]))
+            return
+
+
+def _begins_in_the_middle(attempt: Attempt) -> bool:
+    """No release was told, and the first line is no beginning: neither a banner nor an exception at import."""
+    first = attempt.records[0]
+    is_at_import = first.format is None and first.process is None and bool(first.chains)
+    is_beginning = first.enters in ("config", "engine_build") or is_at_import
+    return attempt.version is None and not is_beginning
 
 
 def _without_twins(causes: Sequence[FoundCause]) -> list[FoundCause]:

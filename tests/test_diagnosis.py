@@ -178,6 +178,14 @@ def test_a_log_cut_above_its_cause_says_where_to_look() -> None:
     assert found.missing[0].evidence == "the log above its first line"
 
 
+def test_a_cause_in_a_log_that_begins_in_the_middle_may_not_be_the_first() -> None:
+    found = diagnosed(traceback("ValueError: pool of 16 is too small") + COVER, TOO_SMALL)
+    assert ids(found) == ["too-small"]
+    assert (found.missing[0].evidence, found.missing[0].decides) == ("the log above its first line", ("too-small",))
+    whole = diagnosed(BANNER + ENGINE + traceback("ValueError: pool of 16 is too small"), TOO_SMALL)
+    assert "the log above its first line" not in [one.evidence for one in whole.missing]
+
+
 def test_of_a_model_that_started_again_only_the_last_try_counts() -> None:
     failed = BANNER + ENGINE + traceback("ValueError: pool of 16 is too small") + COVER
     served = failed + (BANNER + ENGINE).replace("pid=1", "pid=11").replace("pid=2", "pid=12")

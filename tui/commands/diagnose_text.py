@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks.diagnosis import ABOVE_THE_CUT
 from playbooks.offers import offers_of
 from tui.output import printable
 
@@ -18,6 +19,9 @@ _SYMPTOMS = {
     "does-not-start": "does not start",
     "crashes-while-running": "crashes while running",
     "answers-are-wrong": "gives wrong answers",
+}
+_WHERE = {
+    ABOVE_THE_CUT: "the log above its first line (it begins in the middle of a load: look for the first error)",
 }
 _VERDICTS = {"confirmed": "confirmed", "refuted": "refuted", "inconclusive": "open", "untested": "to be tested"}
 
@@ -34,7 +38,9 @@ def print_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
     if diagnosis.missing:
         output.text("\nWhat would tell more", "bold")
         for one in diagnosis.missing:
-            output.folded(f"{one.evidence}: decides about {', '.join(one.decides) or 'the cause'}")
+            output.folded(
+                f"{_WHERE.get(one.evidence, one.evidence)}: decides about {', '.join(one.decides) or 'the cause'}"
+            )
 
 
 def _headline(diagnosis: Diagnosis) -> str:
