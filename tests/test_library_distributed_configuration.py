@@ -365,6 +365,24 @@ LONG = (
 )
 
 
+def test_a_call_that_times_out_in_a_running_engine_is_a_rank_that_hangs(library: tuple[Loaded, ...]) -> None:
+    record = "(EngineCore_DP0 pid=4) ERROR 03-02 10:25:00 [core.py:844] "
+    fatal = record + "EngineCore encountered a fatal error.\n"
+    frames = (("vllm/v1/executor/multiproc_executor.py", "get_response"),)
+    died = raised("TimeoutError: RPC call to sample_tokens timed out.", *frames, prefix=record)
+    assert causes(library, V1.format(version="0.16.0") + "\n" + SERVING + fatal + died)[0] == "worker-stopped-hang"
+
+
+def test_several_nodes_whose_log_just_stops_wait_for_a_peer(library: tuple[Loaded, ...]) -> None:
+    log = V1.format(version="0.32.0") + (
+        "\n(EngineCore pid=4) INFO 03-02 10:11:13 [multiproc_executor.py:153] DP group leader: node_rank=0, "
+        "node_rank_within_dp=0, master_addr=10.0.0.4, mq_connect_ip=192.0.2.2, world_size=4, local_world_size=2\n"
+    )
+    assert causes(library, log, f"{SERVE} --tensor-parallel-size 4 --nnodes 2")[0] == "rendezvous-peer-missing"
+    one_node = log.replace("world_size=4", "world_size=2")
+    assert causes(library, one_node, f"{SERVE} --tensor-parallel-size 2")[:1] == ["worker-stopped-hang"]
+
+
 def test_a_server_that_is_up_may_still_answer_wrongly(library: tuple[Loaded, ...]) -> None:
     assert causes(library, V1.format(version="0.32.0") + "\n" + LONG + SERVING) == ["length-beyond-trained-context"]
     broken = "ERROR 03-02 10:12:00 [hf.py:486] jinja2.exceptions.TemplateSyntaxError: unexpected '}'\n"
