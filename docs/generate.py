@@ -17,11 +17,8 @@ from pathlib import Path
 from playbook_pages import playbook_page
 
 from engine_probe import events
-from engine_probe.literals import literals_of
-from engine_probe.logs.checked import CHECKED, DATA, checked_text
-from engine_probe.logs.covers import read_wrappers
-from engine_probe.logs.markers import read_markers
-from engine_probe.logs.shapes import read_shapes
+from engine_probe.logs.checked import CHECKED
+from engine_probe.logs.checking import checked_text
 from playbooks.compiled import COMPILED, compiled_text
 from playbooks.library import library_folder, own_library
 from playbooks.load import schema_json
@@ -51,23 +48,13 @@ def generated(text: str) -> str:
     return text
 
 
-def checked_tables() -> str:
-    """The tables of patterns that are checked here, with what each pattern needs (engine_probe/literals.py)."""
-    stages, formats, wrappers = (DATA / name for name in ("stages.tsv", "formats.tsv", "wrappers.tsv"))
-    markers = read_markers(stages, recheck=True)
-    shapes = read_shapes(formats.read_text(encoding="utf-8"))
-    covers = read_wrappers(wrappers, recheck=True).known
-    rows = ((stages, markers), (formats, shapes), (wrappers, covers))
-    return checked_text({path.name: [literals_of(one.source) for one in found] for path, found in rows})
-
-
 def wanted() -> dict[Path, str]:
     """Every generated file with the content that it should have."""
     return {
         PAGE: generated(PAGE.read_text(encoding="utf-8")),
         library_folder().parent / "schema.json": schema_json(),
         Path(__file__).parent / "playbooks.md": playbook_page(own_library()),
-        CHECKED: checked_tables(),
+        CHECKED: checked_text(),
         COMPILED: compiled_text(one.entry for one in own_library()),
     }
 

@@ -14,8 +14,8 @@ from engine_probe.errors import InputError
 from engine_probe.flags import check_flags, flag_for, flag_table
 from engine_probe.launch import EngineSpec, Launch, Piece, Written
 from engine_probe.lora_modules import split_lora
+from engine_probe.places import snippet
 from engine_probe.shell_words import Word, place_at, split
-from engine_probe.yaml_nodes import snippet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

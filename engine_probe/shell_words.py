@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from engine_probe.errors import InputError
-from engine_probe.yaml_nodes import Place, snippet
+from engine_probe.places import Place, snippet
 
 _OPERATORS = ("&&", "||", ">>", ">&", "&>", ";", "&", "|", ">", "<")
 _OPTION_NEXT = re.compile(r"\s*-")

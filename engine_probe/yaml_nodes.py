@@ -5,7 +5,6 @@ ruamel.yaml (YAML 1.2) composes the nodes; values are made here, so that a file 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +13,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from engine_probe.errors import InputError
+from engine_probe.places import Place, snippet
 from engine_probe.redact import mask
 
 if TYPE_CHECKING:
@@ -24,19 +24,9 @@ if TYPE_CHECKING:
 MAX_VALUES = 200_000
 """Of one file, aliases counted each time they are used."""
 MAX_DEPTH = 60
-_WIDTH = 140
 _CORE = "tag:yaml.org,2002:"
 
 YamlPath = tuple[str | int, ...]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where something is written: line from 1, column from 0, width in characters."""
-
-    line: int
-    column: int
-    width: int = 1
 
 
 @dataclass
@@ -80,23 +70,6 @@ class Lines:
             allowed=allowed,
             nearest=nearest,
         )
-
-
-def snippet(text: str, place: Place) -> str | None:
-    """The line of `place` with carets below, secrets masked and unprintable characters written out."""
-    lines = re.split(r"\r\n|\r|\n", text)
-    if not 0 < place.line <= len(lines):
-        return None
-    line = lines[place.line - 1]
-    left = max(0, place.column - _WIDTH // 2) if len(line) > _WIDTH else 0
-    shown = line[left : left + _WIDTH].replace("\t", " ")
-    printable = "".join(char if char.isprintable() else "?" for char in shown)
-    number = f"{place.line:>5} | "
-    masked = mask(printable)
-    if masked != printable and masked[: place.column] != printable[: place.column]:
-        return number + masked
-    width = max(1, min(place.width, len(printable) - (place.column - left)))
-    return f"{number}{masked}\n{' ' * (len(number) - 2)}| {' ' * (place.column - left)}{'^' * width}"
 
 
 def compose(text: str, name: str) -> Node | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from playbooks.library import Loaded
     from playbooks.patterns import CompiledWording
     from playbooks.sayings import Saying
+    from playbooks.schema import Wording
 
 _AT_END = 3
 """Sayings from the end that an `at_end` wording looks at."""
@@ -113,6 +114,8 @@ class _Search:
         for saying in sayings[-_AT_END:] if spec.at_end else sayings:
             if (saying.is_cover and not spec.cover) or not wording.may_match(saying.plain):
                 continue
+            if not _fits_stage(spec, saying):  # asked before the pattern is compiled
+                continue
             facts = wording.captured(saying.text)
             if facts is not None and self._fits(wording, saying):
                 one = self._weighed(wording, playbook, saying, facts)
@@ -121,8 +124,6 @@ class _Search:
 
     def _fits(self, wording: CompiledWording, saying: Saying) -> bool:
         spec = wording.spec
-        if spec.stages and saying.stage is not None and saying.stage not in spec.stages:
-            return False
         if spec.frames and not compile_frames(spec.frames).search(saying.frames_text):
             return False
         if spec.along_with and not self._is_said(spec.along_with):
@@ -155,6 +156,10 @@ class _Search:
         narrow = sum(result.holds is True for result in results) + bool(spec.frames) + bool(spec.along_with)
         narrow += bool(spec.stages and saying.stage is not None)
         return Seen(saying, spec.id, facts, found, unknown, narrow)
+
+
+def _fits_stage(spec: Wording, saying: Saying) -> bool:
+    return not spec.stages or saying.stage is None or saying.stage in spec.stages
 
 
 def compile_frames(text: str) -> re.Pattern[str]:

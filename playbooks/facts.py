@@ -6,6 +6,7 @@ A fact captured by a symptom has a bare name; all others are dotted and listed h
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
@@ -177,7 +178,7 @@ def info_of(name: str) -> FactInfo:
     if name.startswith(_ENVIRONMENT):
         variable = name.removeprefix(_ENVIRONMENT)
         return FactInfo(name, f"{variable} as launched", "", f"the environment variable {variable}")
-    known = next((one for one in named() if one.name == name), None)
+    known = _by_name().get(name)
     if known is None and name.startswith(_LAUNCHED):
         flag = name.removeprefix(_LAUNCHED).replace("_", "-")
         return FactInfo(name, f"{flag} as launched", "as vLLM's argument", f"the argument --{flag} of the launch")
@@ -185,6 +186,16 @@ def info_of(name: str) -> FactInfo:
         package = name.removeprefix(PACKAGES)
         return FactInfo(name, f"{package} in the engine", "", f"the version of {package} in the engine")
     return known or FactInfo(name, name.replace("_", " "), "", "captured from the log")
+
+
+@lru_cache(maxsize=1)
+def _registered() -> frozenset[str]:
+    return frozenset(one.name for one in register())
+
+
+@lru_cache(maxsize=1)
+def _by_name() -> dict[str, FactInfo]:
+    return {one.name: one for one in reversed(named())}
 
 
 def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
@@ -195,7 +206,7 @@ def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
         return len(name) > len(PACKAGES)
     if name.startswith(_LAUNCHED) and flag_for(name.removeprefix(_LAUNCHED).replace("_", "-")) is not None:
         return True
-    return name in set(captured) or any(info.name == name for info in register())
+    return name in set(captured) or name in _registered()
 
 
 def lookup_for(launch: Launch | None, facts: Mapping[str, Fact]) -> Lookup:

@@ -5,6 +5,7 @@ Only files that were changed since they were compiled are read as YAML, which is
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def library_folder() -> Path:
 
 def playbook_files(folder: Path) -> list[Path]:
     """Every playbook file under `folder`, in the order of their ids."""
-    return sorted(folder.rglob("*.yaml"), key=lambda path: path.stem)
+    found = [Path(where, name) for where, _, names in os.walk(folder) for name in names if name.endswith(".yaml")]
+    return sorted(found, key=lambda path: path.stem)
 
 
 def own_folder() -> Path:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from engine_probe.errors import InputError
+from engine_probe.first_signs import first_signs_of
 from engine_probe.literals import literals_of, plain
-from engine_probe.logs.checked import CHECKED, DATA, checked_text, literals_of_checked
+from engine_probe.logs.checked import CHECKED, DATA, first_signs_of_checked, literals_of_checked
+from engine_probe.logs.checking import checked_text
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.markers import read_markers
-from engine_probe.logs.shapes import read_shapes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,14 +26,7 @@ def test_the_recorded_digests_are_those_of_the_tables(name: str) -> None:
 
 
 def test_what_is_recorded_is_what_a_check_finds() -> None:
-    markers = read_markers(DATA / "stages.tsv", recheck=True)
-    shapes = list(read_shapes((DATA / "formats.tsv").read_text(encoding="utf-8")))
-    covers = read_wrappers(recheck=True).known
-    tables: dict[str, Any] = {"stages.tsv": markers, "formats.tsv": shapes, "wrappers.tsv": covers}
-    text = checked_text({name: [literals_of(one.source) for one in rows] for name, rows in tables.items()})
-    assert CHECKED.read_text(encoding="utf-8") == text
-    assert [one.source for one in read_markers(DATA / "stages.tsv")] == [one.source for one in markers]
-    assert [one.source for one in read_wrappers().known] == [one.source for one in covers]
+    assert CHECKED.read_text(encoding="utf-8") == checked_text(), "run python docs/generate.py"
 
 
 def test_every_sample_holds_one_of_its_literals() -> None:
@@ -63,6 +57,34 @@ def test_without_the_record_all_is_checked(tmp_path: Path) -> None:
     assert json.loads(CHECKED.read_text(encoding="utf-8")).keys() == {"stages.tsv", "formats.tsv", "wrappers.tsv"}
     assert all(not one.literals for one in read_markers(DATA / "stages.tsv", recheck=True))
     assert all(not one.literals for one in read_wrappers(recheck=True).known)
+
+
+def test_every_sample_of_a_shape_begins_with_one_of_its_first_signs() -> None:
+    signs = iter(first_signs_of_checked("formats.tsv"))
+    wanted = ""
+    for row in (DATA / "formats.tsv").read_text(encoding="utf-8").splitlines():
+        if row.startswith("\t"):
+            assert not wanted or row[1] in wanted, row
+        elif not row.startswith("#"):
+            wanted = next(signs)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "signs"),
+    [
+        ("abc", "a"),
+        ("a?b*[cd]+e", "abcd"),
+        (r"(?:x|\[)\d", "[x"),
+        (r"(?P<a>\d{0,2}) ", " 0123456789"),
+        ("[^a]b", ""),
+        (".a", ""),
+        ("a*", ""),
+        ("(?=a)b", ""),
+        ("(a?)b", "ab"),
+    ],
+)
+def test_the_signs_that_a_pattern_may_begin_with(pattern: str, signs: str) -> None:
+    assert first_signs_of(pattern) == signs
 
 
 @pytest.mark.parametrize(

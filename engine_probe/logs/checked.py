@@ -1,7 +1,7 @@
 """The tables of patterns that are known to be good: nothing is tried on their samples again at every start.
 
-`data/checked.json` is made by docs/generate.py, which checks the tables. It holds a digest of each, and the literals of
-its patterns (literals.py). A table that was changed since is checked when it is read, and has no literals until then.
+`data/checked.json` is made by docs/generate.py, which checks the tables. It holds a digest of each, and what its
+patterns need (literals.py, first_signs.py). A table that was changed since is checked when it is read.
 """
 
 from __future__ import annotations
@@ -10,10 +10,7 @@ import json
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from typing import Any
 
 DATA = Path(__file__).parent / "data"
 CHECKED = DATA / "checked.json"
@@ -32,14 +29,9 @@ def literals_of_checked(name: str, content: bytes) -> list[tuple[str, ...]] | No
     return [tuple(literals) for literals in known["literals"]]
 
 
-def checked_text(tables: Mapping[str, Iterable[tuple[str, ...]]]) -> str:
-    """The content of `checked.json`: of each table that was checked, the literals of its patterns."""
-    rows = [
-        f"{json.dumps(name)}: "
-        + json.dumps({"digest": digest_of((DATA / name).read_bytes()), "literals": list(literals)})
-        for name, literals in tables.items()
-    ]
-    return "{\n" + ",\n".join(rows) + "\n}\n"
+def first_signs_of_checked(name: str) -> list[str]:
+    """Of each pattern of a table that `literals_of_checked` knows."""
+    return [str(signs) for signs in _known().get(name, {}).get("first_signs", ())]
 
 
 @lru_cache(maxsize=1)

@@ -46,19 +46,15 @@ class _Tables:
         return dict(_rows("modules.tsv", 2))
 
     @cached_property
-    def base_names(self) -> tuple[dict[str, str], dict[str, dict[str, dict[str, frozenset[int]]]]]:
-        """Names of one layer, and names of several: name → release → layer → lines (empty: the only layer)."""
+    def base_names(self) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+        """Names of one layer, and names of several: name → release → what `_lines_by_layer` reads."""
         plain: dict[str, str] = {}
-        several: dict[str, dict[str, dict[str, frozenset[int]]]] = {}
+        several: dict[str, dict[str, str]] = {}
         for names, release, layers in _rows("base_names.tsv", 3):
             if release == "*":
                 plain.update(dict.fromkeys(names.split(" "), layers))
                 continue
-            of_layers = {}
-            for part in layers.split(" "):
-                layer, _, lines = part.partition(":")
-                of_layers[layer] = frozenset(map(int, lines.split(","))) if lines else frozenset()
-            several.setdefault(names, {})[release] = of_layers
+            several.setdefault(names, {})[release] = layers
         return plain, several
 
     @cached_property
@@ -175,16 +171,22 @@ def layer_of_file(
     return by_line or _layer_of_message(file, message) or "unknown"
 
 
-def _layer_by_line(
-    by_release: dict[str, dict[str, frozenset[int]]], releases: Sequence[str], line: int | None, is_exact: bool
-) -> str | None:
+def _layer_by_line(by_release: dict[str, str], releases: Sequence[str], line: int | None, is_exact: bool) -> str | None:
     """The only layer that logs under this name in `releases`; where there are several, that of the line, if exact."""
-    layers = {layer for release in releases for layer in by_release.get(release, {})}
+    layers = {layer for release in releases for layer in _lines_by_layer(by_release.get(release, ""))}
     if len(layers) == 1:
         return next(iter(layers))
     if not is_exact or len(releases) != 1 or line is None:
         return None
-    return next((layer for layer, lines in by_release.get(releases[0], {}).items() if line in lines), None)
+    lines_by_layer = _lines_by_layer(by_release.get(releases[0], ""))
+    return next((layer for layer, lines in lines_by_layer.items() if line in lines), None)
+
+
+@lru_cache(maxsize=1024)
+def _lines_by_layer(text: str) -> dict[str, frozenset[int]]:
+    """Of `engine:12,40 worker:7`; without lines it is the only layer."""
+    parts = (part.partition(":") for part in text.split(" ") if part)
+    return {layer: frozenset(map(int, lines.split(","))) if lines else frozenset() for layer, _, lines in parts}
 
 
 def _layer_of_message(file: str, message: str) -> str | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from engine_probe.logs.checked import DATA, literals_of_checked
+from engine_probe.logs.checked import DATA, first_signs_of_checked, literals_of_checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Shape:
     """The pattern as it is written."""
     literals: tuple[str, ...] = ()
     """See literals.py; empty also where they were not looked for."""
+    first_signs: str = ""
+    """See first_signs.py; empty also where they were not looked for."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -32,6 +34,8 @@ class Shape:
 
     def match(self, text: str, plain: str) -> re.Match[str] | None:
         """`plain`: the plain form (literals.py) of `text`, or of one that it ends."""
+        if self.first_signs and text[:1] not in self.first_signs and text[:1].isascii():
+            return None
         if self.literals and not any(map(plain.__contains__, self.literals)):
             return None
         return self.pattern.match(text)
@@ -41,16 +45,19 @@ class Shape:
 def shapes() -> tuple[Shape, ...]:
     """The rows of data/formats.tsv in order. Raises ValueError where a pattern does not do what its samples say."""
     content = (DATA / "formats.tsv").read_bytes()
-    return tuple(read_shapes(content.decode("utf-8"), literals_of_checked("formats.tsv", content)))
+    literals = literals_of_checked("formats.tsv", content)
+    signs = first_signs_of_checked("formats.tsv")
+    return tuple(read_shapes(content.decode("utf-8"), None if literals is None else zip(literals, signs, strict=True)))
 
 
-def read_shapes(text: str, literals: Sequence[tuple[str, ...]] | None = None) -> Iterator[Shape]:
+def read_shapes(text: str, known: Iterable[tuple[tuple[str, ...], str]] | None = None) -> Iterator[Shape]:
     """The shapes of a table, each checked on its samples. Raises ValueError with the number of the line.
 
-    `literals`: of each shape of a table that is known to be good (checked.py); then nothing is checked.
+    `known`: literals and first signs of each shape of a table that is known to be good (checked.py); then nothing is
+    checked.
     """
     shape: Shape | None = None
-    given = iter(literals or ())
+    is_known, given = known is not None, iter(known or ())
     for number, row in enumerate(text.splitlines(), 1):
         columns = row.split("\t")
         if row.startswith("#"):
@@ -59,11 +66,11 @@ def read_shapes(text: str, literals: Sequence[tuple[str, ...]] | None = None) ->
             if len(columns) != 4:
                 raise ValueError(f"formats.tsv:{number}: {len(columns)} columns, not 4")
             kind, name, layer, source = columns
-            shape = Shape(kind, name, layer, source, next(given, ()))
-            if literals is None:
+            shape = Shape(kind, name, layer, source, *next(given, ((), "")))
+            if not is_known:
                 _check_pattern(shape, number)
             yield shape
-        elif shape is not None and literals is None:
+        elif shape is not None and not is_known:
             _check_sample(shape, columns, number)
 
 
