@@ -458,6 +458,7 @@ def test_a_good_start_names_nothing(ids: Ids) -> None:
     [
         (b"model.layers.1.mlp.down_proj", b"other.things.1.mlp.down_proj", "checkpoint-tensor-missing-silent"),
         (b'"BF16", "shape": [512, 128]', b'"I8",   "shape": [512, 256]', "weights-wrong-number-format"),
+        (b"\x80\x3f" * 128, b"\xc0\x7f" * 128, "weights-not-finite"),  # ones and NaN in bfloat16
     ],
 )
 def test_a_good_start_with_files_that_are_not(
