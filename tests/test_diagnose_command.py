@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +79,36 @@ def test_exit_codes(
     found = json.loads(out)
     assert (got, found["outcome"]) == (code, outcome)
     assert [one["id"] for one in found["causes"][:1]] == ([cause] if cause else [])
+
+
+def test_a_log_may_come_through_a_pipe(log: Path) -> None:
+    with log.open("rb") as pipe:
+        done = subprocess.run(
+            [sys.executable, "-m", "tui.cli", "diagnose", "--json"],
+            stdin=pipe,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["causes"][0]["id"] == KV
+    assert found["causes"][0]["evidence"][0]["file"] == "standard input"
+
+
+def test_where_a_log_ends_is_said_when_nothing_else_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "vllm.log"
+    path.write_text(BANNER, encoding="utf-8")
+    assert "neither failed nor served in stage config; this log ends at line 1: vLLM API server" in flat(capsys, path)
+    path.write_bytes(b"\x7fELF\0\0 nothing of vLLM")
+    assert "no line of this log is vLLM's" in flat(capsys, path)
+    path.write_text("ERROR 11-29 10:00:00 [core.py:1] ValueError: boom\n", encoding="utf-8")
+    assert "unexplained" in flat(capsys, path)
+
+
+def flat(capsys: pytest.CaptureFixture[str], path: Path) -> str:
+    """What is printed of a log, on one line."""
+    return " ".join(run(capsys, str(path))[1].split())
 
 
 @pytest.mark.parametrize(

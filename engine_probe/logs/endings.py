@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.logs.ending_words import EndingWords, ending_words
+from engine_probe.logs.tracebacks import raised_without_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +96,8 @@ def _is_fatal(record: Record, load_went_on: bool, covers: Wrappers) -> bool:
         return True
     if record.level not in _BAD:
         return False
-    return not load_went_on and (bool(record.chains) or covers.covers(record.message) or record.format == "uvicorn")
+    tells = bool(record.chains) or raised_without_traceback(record.message) is not None
+    return not load_went_on and (tells or covers.covers(record.message) or record.format == "uvicorn")
 
 
 def _ends_a_server(record: Record, covers: Wrappers) -> bool:

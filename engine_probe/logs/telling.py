@@ -27,6 +27,7 @@ def telling_records(file: int) -> list[Record]:
     """Of the regular file behind the descriptor, which is closed. Lines count from 1. Raises OSError."""
     size = os.fstat(file).st_size
     if size <= _MIDDLING_BYTES:
+        os.lseek(file, 0, os.SEEK_SET)
         with os.fdopen(file, "rb", closefd=False) as content:
             records = _of_content(content.read(), is_small=size <= WHOLE_BYTES)
         if records is not None:

@@ -47,10 +47,22 @@ def _headline(diagnosis: Diagnosis) -> str:
     release = f"vLLM {diagnosis.version}" if diagnosis.version else "vLLM of unknown release"
     if diagnosis.outcome == "healthy" and not diagnosis.causes:
         return f"{release}: nothing is wrong in this log"
+    if not diagnosis.causes:
+        return _where_it_stops(diagnosis, release)
     model = next((one.model for one in diagnosis.causes if one.model), None)
     what = _SYMPTOMS.get(diagnosis.symptom or "", "does not go on" if diagnosis.outcome == "incomplete" else "failed")
     stage = diagnosis.causes[0].cause.stage if diagnosis.causes else None
     return f"{release}: {model or 'the model'} {what}" + (f", at {stage}" if stage else "")
+
+
+def _where_it_stops(diagnosis: Diagnosis, release: str) -> str:
+    """A log that neither fails nor serves, and no playbook knows a hang like it."""
+    last = max(diagnosis.attempts, key=lambda one: one.last_line, default=None)
+    if last is None or not any(one.format or one.chains for one in last.records):
+        return "no line of this log is vLLM's or tells of an error: is it the right one?"
+    words = printable(" ".join(last.records[-1].message.split()))[:120]
+    stage = f" in stage {last.stage}" if last.stage else ""
+    return f"{release}: the load neither failed nor served{stage}; this log ends at line {last.last_line}: {words}"
 
 
 def _print_cause(output: Output, found: FoundCause, *, in_full: bool) -> None:
