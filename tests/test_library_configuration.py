@@ -206,6 +206,18 @@ def engine_dies(text: str, *frames: tuple[str, str]) -> str:
             ),
         ),
         (
+            # a plain model named as the heads of a method
+            "spec-config-invalid",
+            "(Worker pid=8) ERROR 11-29 22:36:34 [multiproc_executor.py:953] WorkerProc failed to start.\n"
+            + raised(
+                "ValueError: Duplicate layer name: model.layers.0.self_attn.attn",
+                ("vllm/v1/worker/gpu_model_runner.py", "load_model"),
+                ("vllm/v1/spec_decode/medusa.py", "load_model"),
+                ("vllm/model_executor/layers/attention.py", "__init__"),
+                prefix="(Worker pid=8) ERROR 11-29 22:36:34 [multiproc_executor.py:953] ",
+            ),
+        ),
+        (
             "spec-draft-vocab-mismatch",
             refused(
                 "SpeculativeConfig",
@@ -330,6 +342,13 @@ def test_causes_of_logs(library: tuple[Loaded, ...], wanted: str, log: str) -> N
         ),
         ("reasoning-parser-unknown", raised("KeyError: 'invalid tool call parser: x (chose from { hermes })'")),
         ("tool-parser-unknown", raised("KeyError: 'invalid reasoning parser: x (chose from { qwen3 })'")),
+        # a warning of good loads, before another failure
+        (
+            "spec-config-invalid",
+            "WARNING 03-02 10:11:13 [vllm.py:1500] max_num_scheduled_tokens is set to 2048 based on the speculative "
+            "decoding settings. This may lead to suboptimal performance.\n"
+            + raised("ValueError: something else", ("vllm/v1/worker/gpu_worker.py", "load_model")),
+        ),
         # the device died, not by a request's fault
         (
             "request-crashes-engine",
