@@ -73,6 +73,8 @@ class Diagnosis(NamedTuple):
     attempts: tuple[Attempt, ...]
     facts: Mapping[str, Fact] = {}
     """Known ones of the last load that ended so."""
+    notes: tuple[str, ...] = ()
+    """What in the launch does not fit the log."""
 
     @property
     def is_unexplained(self) -> bool:
@@ -97,7 +99,14 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
     missing = (*_above_the_cut(last, causes), *missing_of(wanted))
     version = next((one.version for one in reversed(tries) if one.version), None)
     symptom = _symptom_of(last, outcome, causes)
-    return Diagnosis(outcome, version, symptom, tuple(causes), missing, tuple(tries), facts)
+    notes = [
+        note
+        for one in last
+        for note in given.evidence.notes(given.evidence.launch_of(one.model), one.model, one.version)
+    ]
+    return Diagnosis(
+        outcome, version, symptom, tuple(causes), missing, tuple(tries), facts, tuple(dict.fromkeys(notes))
+    )
 
 
 def _last_of_each_model(tries: Sequence[Attempt]) -> list[Attempt]:

@@ -27,6 +27,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "causes": [_cause(one) for one in diagnosis.causes],
         "missing": [{"evidence": one.evidence, "decides": list(one.decides)} for one in diagnosis.missing],
         "attempts": [_attempt(one) for one in diagnosis.attempts],
+        "notes": list(diagnosis.notes),
         "facts": [_fact(name, fact) for name, fact in diagnosis.facts.items() if isinstance(fact, Known)],
     }
 

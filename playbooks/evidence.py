@@ -46,6 +46,21 @@ class Evidence:
             found |= file_facts(launch, base, self.model_dir)
         return found
 
+    def notes(self, launch: Launch | None, model: str | None, version: str | None) -> tuple[str, ...]:
+        """What in the launch does not fit the log: flags that this vLLM lacks, another model."""
+        if launch is None:
+            return ()
+        from engine_probe.flags import check_flags  # noqa: PLC0415 - only a launch has flags
+
+        found = [f"launch {launch.name}: {one.text}" + _nearest(one.nearest) for one in check_flags(launch, version)]
+        if model is not None and not _is_of(launch, model):
+            found.append(f"the log tells of the model {model}, the launch of {launch.model}")
+        return tuple(found)
+
+
+def _nearest(word: str | None) -> str:
+    return f"; did you mean {word}?" if word else ""
+
 
 def _is_of(launch: Launch, model: str) -> bool:
     told = {model, model.rstrip("/").rpartition("/")[2]}

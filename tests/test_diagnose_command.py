@@ -81,6 +81,14 @@ def test_exit_codes(
     assert [one["id"] for one in found["causes"][:1]] == ([cause] if cause else [])
 
 
+def test_what_in_the_launch_does_not_fit_the_log_is_said(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, str(log), "--launch", "vllm serve acme/other --gpu-memory-utilizaton 0.9")
+    assert "gpu-memory-utilizaton" in out
+    assert "did you mean gpu-memory-utilization?" in " ".join(out.split())
+    assert "the log tells of the model acme/small, the launch of acme/other" in " ".join(out.split())
+    assert answer(capsys, str(log), "--launch", "vllm serve acme/small --max-model-len 16")["notes"] == []
+
+
 def test_a_log_may_come_through_a_pipe(log: Path) -> None:
     with log.open("rb") as pipe:
         done = subprocess.run(

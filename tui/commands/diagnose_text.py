@@ -29,6 +29,8 @@ _VERDICTS = {"confirmed": "confirmed", "refuted": "refuted", "inconclusive": "op
 def print_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
     """Best cause first, in full; the next two in short."""
     output.folded(_headline(diagnosis), "")
+    for note in diagnosis.notes:
+        output.folded(f"note: {note}", "")
     for number, found in enumerate(diagnosis.causes[:_MOST_CAUSES]):
         output.text()
         _print_cause(output, found, in_full=number == 0)
