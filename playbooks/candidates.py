@@ -88,6 +88,8 @@ class _Search:
 
     def candidates(self, library: Sequence[Loaded]) -> list[Candidate]:
         found = [candidate for one in library if (candidate := self._candidate(one)) is not None]
+        if any(_is_particular(one) for one in found):
+            found = [one for one in found if not one.playbook.spec.general]
         return sorted(found, key=lambda one: (-one.best.weight, -one.best.narrowness, one.best.saying.line))
 
     def _candidate(self, playbook: Loaded) -> Candidate | None:
@@ -156,6 +158,11 @@ class _Search:
         narrow = sum(result.holds is True for result in results) + bool(spec.frames) + bool(spec.along_with)
         narrow += bool(spec.stages and saying.stage is not None)
         return Seen(saying, spec.id, facts, found, unknown, narrow)
+
+
+def _is_particular(one: Candidate) -> bool:
+    """It knows this failure, and saw it in more than a warning: general playbooks have nothing to add."""
+    return not one.playbook.spec.general and one.best.saying.place not in ("warning", "quiet")
 
 
 def _fits_stage(spec: Wording, saying: Saying) -> bool:

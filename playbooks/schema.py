@@ -205,6 +205,8 @@ class Playbook(_Strict, frozen=True):
     """Where it may stop as well, by the release, the device or the model: then the log's own word counts."""
     other_layers: list[Layer] = []
     """The same for the layer at fault."""
+    general: bool = False
+    """It knows that vLLM refuses something, not why this is: it speaks only where no other playbook explains."""
     applies_to: AppliesTo = AppliesTo()
     references: list[Reference] = []
     reproduce: Reproduce | None = None
