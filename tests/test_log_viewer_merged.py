@@ -172,3 +172,17 @@ async def test_filters_of_the_command_line_are_said(paths):
 )
 def test_words_of_what_is_wanted(wanted, words):
     assert words_of(wanted) == words
+
+
+async def test_the_stages_are_those_of_the_log_that_is_shown(tmp_path):
+    whole = LOAD[: LOAD.index(b"(EngineCore_DP0 pid=20) ERROR")].replace(b" 10:", b" 11:")
+    failed, healthy = tmp_path / "failed.log", tmp_path / "healthy.log"
+    failed.write_bytes(LOAD + b"\n")
+    healthy.write_bytes(whole)
+    async with viewing(failed, healthy, size=(120, 24)) as viewer:
+        await viewer.until(lambda: "healthy.log · 2 loads, 1 failed" in viewer.words(LogStages))
+        assert "✗" not in viewer.words(LogStages)
+        await viewer.press("m")
+        await viewer.until(lambda: "✗" in viewer.words(LogStages))
+        assert viewer.view.following
+        assert "loads" not in viewer.words(LogStages)

@@ -9,23 +9,37 @@ from typing import TYPE_CHECKING, Literal
 from engine_probe.logs.lines import read_line
 from engine_probe.stage_names import STAGES
 from playbooks.session import StageTime
-from tui.log_loads import cause_of_load, end_of_load, has_error_behind, load_at
+from tui.log_loads import (
+    cause_of_load,
+    changes_at,
+    count_loads,
+    end_of_load,
+    has_error_behind,
+    load_at,
+    source_at,
+)
+from tui.widgets.clean_text import clean
 from tui.widgets.stage_strip import draw_stages
-from tui.widgets.words import Words, part
+from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
+    from textual.content import Content
+
     from tui.opened_log import OpenedLog
+    from tui.themes.glyphs import Glyphs
 
 _STAMP = re.compile(r"(\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 State = Literal["not reached", "running", "done", "failed"]
 _LOOKED_AT = 40
 """Lines behind a stage's first that are looked at for a time: a bare line has none."""
+_SEVERAL = 2
 
 
 def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
-    """Of the load at `line`; seconds are None where the log does not tell."""
+    """Of the load at `line`; seconds are None where the log does not tell. Empty where it tells of no load."""
     changes = load_at(log, line)
-    if not changes:
+    failed = _failed_stage(log, changes, line)
+    if not changes and failed is None:
         return ()
     first: dict[str, int] = {}
     seconds: dict[str, float | None] = {}
@@ -33,24 +47,26 @@ def stage_times(log: OpenedLog, line: int) -> tuple[StageTime, ...]:
         first.setdefault(stage, start)
         if at + 1 < len(changes):
             seconds[stage] = _sum(seconds.get(stage, 0.0), _between(log, start, changes[at + 1][0]))
-    last, failed = changes[-1][1], _failed_stage(log, changes)
     states: dict[str, State] = dict.fromkeys(first, "done")
     if failed is not None:
         states[failed] = "failed"
-    elif last != "serving":
-        states[last] = "running"
+    elif changes[-1][1] != "serving":
+        states[changes[-1][1]] = "running"
     return tuple(StageTime(stage, states.get(stage, "not reached"), seconds.get(stage)) for stage in STAGES)
 
 
-def _failed_stage(log: OpenedLog, changes: list[tuple[int, str]]) -> str | None:
-    """The stage of the root cause; until causes are known, the last stage where an error stands behind its line."""
-    end, last = end_of_load(log, changes), changes[-1][1]
-    cause = cause_of_load(log, changes[0][0], end)
+def _failed_stage(log: OpenedLog, changes: list[tuple[int, str]], line: int) -> str | None:
+    """The stage of the root cause; until causes are known, the last stage where an error stands behind its line.
+
+    `config` where neither the log nor the cause tells a stage.
+    """
+    last = changes[-1][1] if changes else "config"
+    cause = cause_of_load(log, changes, line)
     if cause is not None:
         return cause.stage or last
-    if log.causes_are_known or last == "serving":
+    if not changes or log.causes_are_known or last == "serving":
         return None
-    return last if has_error_behind(log, changes[-1][0], end) else None
+    return last if has_error_behind(log, changes[-1][0], end_of_load(log, changes)) else None
 
 
 def _sum(one: float | None, two: float | None) -> float | None:
@@ -75,22 +91,44 @@ def _time_at(log: OpenedLog, start: int) -> datetime | None:
     return None
 
 
+def draw_load(stages: tuple[StageTime, ...], loads: tuple[int, int], whose: str, width: int, glyphs: Glyphs) -> Content:
+    """One line; of several `loads`, how many there are and failed, and the log that this is of, where that fits."""
+    row = draw_stages(stages, width, glyphs) if stages else part("no load stage seen", "$quiet")
+    count, failed = loads
+    if count < _SEVERAL:
+        return row
+    told = part(f"{count} loads", "$quiet") + part(f", {failed} failed" if failed else "", "$error")
+    for right in (part(f"{clean(whose)} · ", "$quiet") + told, told):
+        space = width - right.cell_length - 2
+        left = draw_stages(stages, space, glyphs) if stages else row
+        if space > 0 and left.cell_length <= space and not left.plain.endswith("…"):
+            return apart(left, right, width)
+    return row
+
+
 class LogStages(Words):
     """One line; computed again only when the load is another or goes on."""
 
     DEFAULT_CSS = "LogStages { height: 1; padding: 0 1; }"
     _known: tuple[object, tuple[StageTime, ...]] | None = None
+    _counted: tuple[object, tuple[int, int]] | None = None
 
     def draw(self, log: OpenedLog, line: int) -> None:
-        changes = load_at(log, line)
-        state = (
-            log.generation,
-            changes,
-            log.causes_are_known,
-            log.derived_at_count if changes == load_at(log, 1 << 60) else 0,
-        )
+        """`line`: what is looked at; behind the last one, the end."""
+        source, changes = source_at(log, line), load_at(log, line)
+        is_last = not changes or changes[-1] == changes_at(log, line)[-1]
+        count = log.derived_at_count if is_last else 0
+        state = (log.generation, changes, source, log.causes_are_known, count, changes or line)
         if self._known is None or self._known[0] != state:
             self._known = (state, stage_times(log, line))
-        stages = self._known[1]
-        width = self.size.width - 2
-        self.show(draw_stages(stages, width, self.glyphs) if stages else part("no load stage seen", "$quiet"))
+        whose = log.sources[source] if log.sources else ""
+        self.show(draw_load(self._known[1], self._loads(log), whose, self.size.width - 2, self.glyphs))
+
+    def _loads(self, log: OpenedLog) -> tuple[int, int]:
+        """Of all logs, where several are shown."""
+        if not log.sources or log.wanted.source is not None:
+            return 0, 0
+        state = (log.generation, log.derived_at_count, len(log.stage_changes), log.causes_are_known)
+        if self._counted is None or self._counted[0] != state:
+            self._counted = (state, count_loads(log))
+        return self._counted[1]
