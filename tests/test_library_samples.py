@@ -5,6 +5,7 @@ Wordings that want more than their text (a stage, frames, another message, a fac
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,8 @@ from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.records import read_text
 from playbooks.diagnosis import Given, diagnose
 from playbooks.library import load_library
+
+RAISED = re.compile(r"[\w.]+(?:Error|Exception|Exit|Warning)\b")
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +41,19 @@ def is_plain(wording: CompiledWording) -> bool:
     return not narrow and spec.certainty == "certain" and not spec.quiet
 
 
+def as_printed(text: str) -> str:
+    """What has several lines stands at the end of a traceback: bare lines are a record each."""
+    if "\n" not in text or text.startswith("Traceback"):
+        return text
+    raised = text if RAISED.match(text) else f"ValueError: {text}"
+    return f'Traceback (most recent call last):\n  File "/x/y.py", line 1, in z\n{raised}\n'
+
+
 def plain_samples(playbook: Loaded) -> Iterator[str]:
     for sample in playbook.spec.samples.match:
         first = next((one for one in playbook.wordings if one.captured(sample.line) is not None), None)
         if first is not None and is_plain(first):
-            yield sample.line
+            yield as_printed(sample.line)
 
 
 def test_each_sample_alone_leads_to_its_playbook(library: tuple[Loaded, ...], covers: Wrappers) -> None:
