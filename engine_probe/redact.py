@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MASKED = "***"
+_QUOTES = ('"', "'", '\\"', "\\'")
 
 _TELL_TALES = (
     "hf_", "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "nvapi-", "xox", "akia", "eyj",
-    "bearer", "basic", "authorization", "sig=", "signature=", "amz-",
+    "bearer", "basic", "authorization", "sig=", "signature=", "amz-", "private key-----",
 )  # fmt: skip
-_NAMES = ("key", "token", "secret", "passw", "credentials")
-_NAMED = re.compile(r"(?:keys?|token|secret|password|passwd|credentials)['\"]?\s*[:=]|--(?:api[-_]key|hf[-_]token)")
+_NAMES = ("key", "token", "secret", "passw", "credential")
+_NAMED = re.compile(
+    r"(?:keys?|token|secret|password|passwd|credentials?)\\?['\"]?\s*[:=]"
+    r"|(?<![\w-])--[a-z0-9_\-.]{0,64}(?:keys?|token|secret|password|passwd|credentials?)\s"
+)
 """Only where one of these stands does a name tell a secret: `max_tokens=` and `key_cache` are no such names."""
 
 _SHAPES = r"""
-    (?<![A-Za-z0-9_])
+    (?<![A-Za-z0-9]) (?:hf_[A-Za-z0-9]{20,} | gh[pousr]_[A-Za-z0-9]{20,})
+  | (?<![A-Za-z0-9_])
     (?: hf_(?:[A-Za-z0-9]{20,}|(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{6,})
       | sk-[A-Za-z0-9_\-]{8,}
       | gh[pousr]_[A-Za-z0-9]{6,} | github_pat_[A-Za-z0-9_]{6,} | glpat-[A-Za-z0-9_\-]{6,}
@@ -31,27 +36,42 @@ _SHAPES = r"""
       | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?
     )
 """
-# A value after a telling name: quoted, a list, or a word. None, booleans and $REFERENCES are no secrets.
+# A value after a telling name: quoted, a list, or a word. None, booleans, types and $REFERENCES are no secrets.
 _VALUE = r"""
-    (?!(?:None|null|True|False|true|false)\b | ['"]?\$ | ['"]{2} | \[\])
-    (?: \[[^\]\n]{1,2000}\] | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? | [^\s,;'"()\[\]{}&|]+ )
+    (?!(?:None|null|True|False|true|false|str|int|float|bool|bytes|Optional)(?![^\s,;'"()\[\]{}&|.\\])
+      | \\?['"]?\$ | ['"]{2} | \\['"]\\['"] | \[\])
+    (?: \[[^\]\n]{1,2000}\] | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? | \\['"][^'"\\\n]*(?:\\['"])?
+      | [^\s,;'"()\[\]{}&|]+ )
 """
-_NAME = r"""
-    (?<![A-Za-z0-9_\-])
-    (?: [A-Z0-9_]{0,64}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)
-      | (?i:api[_-]?keys?|(?:hf|auth|access|refresh|bearer|github)[_-]token|secret[_-]key|client[_-]secret
-           |aws_secret_access_key|password|passwd|x-api-key)
+# A token may also be a piece of text: its number, or one of the words that every tokenizer has.
+_PIECE_OF_TEXT = r"""
+    (?: (?:[A-Za-z0-9_]{0,40}[_-])?(?:[bsep]os|pad|unk|sep|cls|mask|image|img|video|audio|start|end|stop|special|begin
+          |placeholder|first|last|next|new|prev|previous|per|max|min|num|generated|sampled|draft|bonus|target|prompt
+          |output|input|separator|suffix|prefix|middle|fim|tool|call|reasoning|think|thinking|extra|added)[_-]?token
+      | [A-Za-z0-9_\-]{0,64}token (?= \\?['"]?\s*[:=]\s* \\?["']? (?:<[/|A-Za-z] | \[[A-Z_]{1,40}\]))
+      | token (?= ['"]?\s*[:=]\s* -?\d[\d.,]*(?![A-Za-z0-9_\-])) )
+    (?![A-Za-z0-9_])
+"""
+_ENDING = r"(?:password|passwd|token|secret|api[_-]?keys?|credentials?)"
+_NAME = rf"""
+    (?<![A-Za-z0-9_\-]) (?!--) (?! (?i:{_PIECE_OF_TEXT}) )
+    (?: [A-Z0-9_]{{0,64}}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)
+      | (?i: [a-z0-9_\-.]{{0,64}}{_ENDING} | (?:[a-z0-9]{{1,20}}[_-])?(?:secret|access|private)[_-](?:access[_-])?key )
     )
 """
 _SECRETS = rf"""
     (?P<header> \b(?i:(?:proxy-)?authorization)\b['"]?\s*[:=]\s*['"]?(?:[A-Za-z]{{1,20}}\s+(?=\S))?) [^\s'",]+
   | (?P<scheme> \b(?:[Bb]earer|BEARER|Basic)\s+(?=[A-Za-z0-9._~+/=\-]*[\d._\-=/+])) [A-Za-z0-9._~+/=\-]{{6,}}
-  | (?P<option> (?<![\w-])--(?:api-key|api_key|hf-token|hf_token)(?:=|\s+)) (?![-$]|\[) ["']?[^\s"']+["']?
-  | (?P<named> {_NAME}['"]?\s*[:=]\s*) (?P<value>{_VALUE})
+  | (?P<option> (?<![\w-])--(?!(?i:allow|{_PIECE_OF_TEXT}))(?i:[a-z0-9_\-.]{{0,64}}{_ENDING})(?:=|\s+))
+    (?![-$|,\])]|\[) (?:"[^"\n]*"? | '[^'\n]*'? | [^\s"']+["']?)
+  | (?P<named> {_NAME}\\?['"]?\s*[:=]\s*) (?P<value>{_VALUE})
+  | (?P<pem> -----BEGIN\ [A-Z0-9 ]{{0,40}}PRIVATE\ KEY-----) (?:(?!-----END)[\s\S])+
   | (?P<user> (?<=://)[^\s/:@'"]{{0,200}}:) [^\s/@'"]{{1,500}}(?=@)
   | (?P<query> [?&](?:token|key|sig|signature|access_token|X-Amz-[A-Za-z\-]{{1,40}})=) [^&\s'"]+
   | (?P<shape> {_SHAPES})
 """
+_KEY_LINE_LENGTHS = (64, 70)
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/]{14,70}={0,2}")
 _SECRET_NAME = re.compile(r"(?:^|[_\-.])(?:API_?KEYS?|KEY|TOKEN|SECRET|CREDENTIALS?)$|PASSWORD|PASSWD", re.IGNORECASE)
 
 
@@ -63,7 +83,25 @@ def _pattern() -> re.Pattern[str]:
 
 def mask(text: str) -> str:
     """`text` with every secret replaced by `***`. A second call changes nothing."""
-    return _pattern().sub(_masked, text) if _may_hold_a_secret(text) else text
+    if _may_hold_a_secret(text):
+        text = _mask_all(text)
+    return text if " " in text[-16:] else _without_key_line(text)
+
+
+def _mask_all(text: str) -> str:
+    return _pattern().sub(_masked, text)
+
+
+def _without_key_line(text: str) -> str:
+    """A private key comes a line at a time: its lines are 64 or 70 signs of base64, the last one ends with `=`."""
+    word = (text[-80:].split() or [""])[-1]
+    if len(word) not in _KEY_LINE_LENGTHS and not word.endswith("="):
+        return text
+    is_base64 = _KEY_LINE.fullmatch(word) and all(any(map(is_a, word)) for is_a in (str.isupper, str.islower))
+    if not is_base64 or not any(map(str.isdigit, word)):
+        return text
+    start = text.rindex(word)
+    return f"{text[:start]}{MASKED}{text[start + len(word) :]}"
 
 
 def _may_hold_a_secret(text: str) -> bool:
@@ -81,8 +119,8 @@ def _masked(match: re.Match[str]) -> str:
     if group is None or group == "shape":
         return MASKED
     kept, secret = match[group], match[0][len(match[group]) :]
-    quote = secret[0] if secret[0] in "\"'" else ""
-    end = quote if quote and len(secret) > 1 and secret.endswith(quote) else ""
+    quote = next((one for one in _QUOTES if secret.startswith(one)), "")
+    end = quote if quote and len(secret) > len(quote) and secret.endswith(quote) else ""
     return f"{kept}{quote}{MASKED}{end}"
 
 

@@ -7,6 +7,7 @@ import pytest
 from engine_probe.redact import mask, mask_argv, mask_env
 
 HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3h"
+KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,7 @@ HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3h"
         ("'Authorization': 'swordfish'", "'Authorization': '***'"),
         ("sent Bearer abcdef123456 to it", "sent Bearer *** to it"),
         ("vllm serve m --api-key letmein --port 1", "vllm serve m --api-key *** --port 1"),
-        ("--api-key=letmein", "--api-key=***"),
+        ("--api-key=letmein --db-password 12", "--api-key=*** --db-password ***"),
         ("--hf_token letmein", "--hf_token ***"),
         ("HF_TOKEN=letmein vllm serve m", "HF_TOKEN=*** vllm serve m"),
         ('export VLLM_API_KEY="let me in"', 'export VLLM_API_KEY="***"'),
@@ -34,6 +35,24 @@ HF = "hf_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3h"
         ("AKIAIOSFODNN7EXAMPLE", "***"),
         ("MYKEY = letmein", "MYKEY = ***"),
         ("TOKENSECRET: letmein", "TOKENSECRET: ***"),
+        ('{"db_password": "pw1", "port": 1}', '{"db_password": "***", "port": 1}'),
+        ('"ssl_keyfile_password": "pw1"', '"ssl_keyfile_password": "***"'),
+        (r'{"log": "{\"db_password\": \"pw1\"}"}', r'{"log": "{\"db_password\": \"***\"}"}'),
+        ("db_password=pw3", "db_password=***"),
+        ("dbPassword: pw3", "dbPassword: ***"),
+        ("--db-password pw4 --port 1", "--db-password *** --port 1"),
+        ("--db-password='p w' --port 1", "--db-password='***' --port 1"),
+        ("token=abc", "token=***"),
+        ("aws_credentials = abc, git_credential: d", "aws_credentials = ***, git_credential: ***"),
+        ("token=null-and-void", "token=***"),
+        (f"unknown key bogus_{HF}", "unknown key bogus_***"),
+        (
+            "a -----BEGIN RSA PRIVATE KEY-----\nabc\nd=\n-----END RSA PRIVATE KEY-----",
+            "a -----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----",
+        ),
+        (KEY_LINE, "***"),
+        (f"(pid=3) {KEY_LINE}\n", "(pid=3) ***\n"),
+        ("web-1 | Ab0" + "x" * 20 + "==", "web-1 | ***"),
     ],
 )
 def test_secret_is_masked(text: str, expected: str) -> None:
@@ -57,6 +76,15 @@ def test_secret_is_masked(text: str, expected: str) -> None:
         "a basic understanding, Basic Authentication",
         "use the bearer of news",
         "INFO 05-01 10:00:00 [kv_cache_utils.py:10] ready",
+        "max_tokens=5, num_tokens: 7, tokens=3, key_cache=(2, 3), {'max_tokens': 16, 'token_ids': [1, 2]}",
+        "pad_token: <pad>, \"bos_token\": \"[BOS]\", image_token='<img>', unk_token=AddedToken('x')",
+        "token: 17, time per output token: 12.5 ms, --image-token x",
+        "expected token ':', got 'end of print statement'",
+        "def f(token: str, secret: Optional[str] = None)",
+        "the secret of it, the password is kept",
+        "sha256:" + "0123456789abcdef" * 4,
+        "0123456789abcdef" * 4,
+        "/root/.cache/huggingface/hub/models--org--Name-7B/snapshots/0123456789ABCDEFabcdef",
     ],
 )
 def test_ordinary_text_stays(text: str) -> None:
@@ -65,7 +93,24 @@ def test_ordinary_text_stays(text: str) -> None:
 
 def test_long_hostile_lines_stay_linear() -> None:
     # A quadratic pattern would take minutes on these and run into the suite's time limit.
-    for piece in ("A", "KEY", "token ", "hf_", "://a:", "Bearer ", "api_key=[", "eyJaaaaaaaaaa.", "_KEY"):
+    for piece in (
+        "A",
+        "KEY",
+        "token ",
+        "hf_",
+        "://a:",
+        "Bearer ",
+        "api_key=[",
+        "eyJaaaaaaaaaa.",
+        "_KEY",
+        "password",
+        "token-",
+        "--token",
+        "token  ",
+        "-----BEGIN PRIVATE KEY-----",
+        "\\",
+        "pad_token",
+    ):
         mask("key " + piece * (300_000 // len(piece)))
 
 
