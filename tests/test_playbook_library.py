@@ -8,9 +8,9 @@ import pytest
 
 from engine_probe.strict_yaml import InputError
 from playbooks.library import library_folder, load_library, playbook_files
-from playbooks.load import load_files, schema_json
+from playbooks.load import check_file, load_files, schema_json
 from playbooks.patterns import compile_pattern, is_slow
-from playbooks.template import new_playbook
+from playbooks.template import FAMILIES, new_playbook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +24,16 @@ def test_every_playbook_loads() -> None:
     assert KV in [one.id for one in library]
     for one in library:
         assert one.path.parent.name == one.spec.family
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.timeout(300)
+def test_every_file_passes_every_check(family: str) -> None:
+    """Also of files that were compiled by an earlier state of the checks."""
+    paths = playbook_files(library_folder() / family)
+    assert paths
+    for path in paths:
+        check_file(path)
 
 
 def test_the_schema_for_editors_is_up_to_date() -> None:
