@@ -5,6 +5,7 @@ Formats are those of vLLM's releases: prefixes of processes, records of several 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -441,6 +442,11 @@ def test_the_missing_number_is_added_to_the_speculative_config() -> None:
         "speculative-config of the launch is no JSON object"
     )
     assert fact(name, {}, Launch("m", "/m", {})) == "the launch has no speculative-config"
+
+
+def test_speculation_without_a_draft_is_json_that_vllm_takes() -> None:
+    text = fact("config.prompt_lookup_speculation", {})
+    assert json.loads(str(text)) == {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}
 
 
 def test_vllm_port_is_compared_with_the_port_of_the_api() -> None:
