@@ -37,7 +37,9 @@ class InputError(Exception):
         self.more = more
 
     def __str__(self) -> str:
-        return "\n".join([self._block(), *(str(error) for error in self.more)])
+        from engine_probe.redact import mask  # noqa: PLC0415 -- only when there is an error
+
+        return mask("\n".join([self._block(), *(str(error) for error in self.more)]))
 
     def _block(self) -> str:
         place = "" if self.file is None else self.file if self.line is None else f"{self.file}:{self.line}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.redact import mask, mask_argv
+from engine_probe.redact import mask_argv, mask_deep
 
 if TYPE_CHECKING:
     from engine_probe import events as ev
@@ -20,17 +20,7 @@ def masked(event: ev.Event) -> ev.Event:
     for field in dataclasses.fields(event):
         if field.name not in _NAMES:
             value = getattr(event, field.name)
-            clean = mask_argv(value) if field.name == "argv" else _masked(value)
+            clean = mask_argv(value) if field.name == "argv" else mask_deep(value)
             if clean != value:
                 changed[field.name] = clean
     return dataclasses.replace(event, **changed) if changed else event
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}
-    return value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -127,6 +127,17 @@ def _masked(match: re.Match[str]) -> str:
 def names_a_secret(name: str) -> bool:
     """Whether a variable of this name holds a secret: HF_TOKEN, VLLM_API_KEY, DB_PASSWORD."""
     return _SECRET_NAME.search(name) is not None
+
+
+def mask_deep(value: Any) -> Any:
+    """The same, with every string in lists and dictionaries masked; tuples become lists."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {key: mask_deep(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mask_deep(item) for item in value]
+    return value
 
 
 def mask_env(env: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import deployment_yaml
 from engine_probe.events import Event, Text
-from engine_probe.redact import MASKED, mask, names_a_secret
+from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
 from playbooks.report import markdown
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CaseFolder:
 
     def keep_diagnosis(self, diagnosis: Mapping[str, Any], text: str) -> Path:
         """Write diagnosis.json and `text` as report.md; return the folder."""
-        self._write("diagnosis.json", json.dumps(_masked(diagnosis), ensure_ascii=False, indent=1) + "\n")
+        self._write("diagnosis.json", json.dumps(mask_deep(diagnosis), ensure_ascii=False, indent=1) + "\n")
         self._write("report.md", mask(text))
         return self.path
 
@@ -105,14 +105,4 @@ def _text_of(deployment: Deployment) -> str:
 
 def _content(happening: Event | Decision) -> dict[str, Any]:
     kind = happening.event if isinstance(happening, Event) else f"decision:{type(happening).__name__}"
-    return {"event": kind} | {key: _masked(value) for key, value in dataclasses.asdict(happening).items()}
-
-
-def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, dict):
-        return {key: _masked(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_masked(item) for item in value]
-    return value
+    return {"event": kind} | {key: mask_deep(value) for key, value in dataclasses.asdict(happening).items()}

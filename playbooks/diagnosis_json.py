@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Known
-from engine_probe.redact import mask
+from engine_probe.redact import MASKED, mask_deep, names_a_secret
 from playbooks.facts import info_of
 from playbooks.offers import offers_of
 
@@ -18,7 +18,12 @@ SCHEMA = 1
 
 
 def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
-    """null: not known."""
+    """null: not known. Whatever an argument or a log held, no secret is in it."""
+    found: dict[str, Any] = mask_deep(_as_object(diagnosis))
+    return found
+
+
+def _as_object(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "outcome": diagnosis.outcome,
@@ -34,7 +39,7 @@ def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _fact(name: str, fact: Known) -> dict[str, Any]:
     info = info_of(name)
-    value = mask(fact.value) if isinstance(fact.value, str) else fact.value
+    value = MASKED if names_a_secret(name) and isinstance(fact.value, (str, tuple)) else fact.value
     return {
         "name": name,
         "label": info.label,

@@ -264,3 +264,14 @@ def test_columns_stay_aligned_in_a_narrow_encoding() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert [line.rstrip() for line in shown.splitlines()] == ["A       B", "x -> y  1", "x       2"]
+
+
+def test_what_looks_like_a_secret_is_masked_in_errors(tmp_path: Path) -> None:
+    secret = "hf_" + "Ab1" * 10
+    deployment = tmp_path / "deployment.yaml"
+    deployment.write_text(f"bogus_{secret}: 1\nmodels: []\n", encoding="utf-8")
+    for words in (["probe", str(deployment)], ["probe", f"--{secret}"], ["logs", "no", f"--grep=({secret}"]):
+        ended = run(*words)
+        assert ended.returncode == 2
+        assert "***" in ended.stderr
+        assert secret not in ended.stderr + ended.stdout

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.locations import find_locations
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import markdown
 from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
@@ -208,3 +209,27 @@ def test_pages_and_markdown_are_made_of_a_healthy_log_too(tmp_path: Path, capsys
     found = answer(capsys, str(path))
     assert "nothing is wrong in this log" in markdown(found)
     assert "nothing is wrong in this log" in page(found)
+
+
+def test_no_secret_of_an_argument_is_printed_written_or_kept(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = "OSError: Can't load tokenizer for 'https://user:hunter3@host/x'."
+    log.write_text(BANNER + ENGINE + traceback(last) + COVER, encoding="utf-8")
+    launch = "vllm serve acme/small --tokenizer https://user:hunter3@host/x --api-key sesame7 --hf-token 77open"
+    written = ""
+    for form in ("json", "md", "html"):
+        path = tmp_path / f"report.{form}"
+        for options in ((), ("--json", "--keep")):
+            path.unlink(missing_ok=True)
+            _, out, err = run(capsys, str(log), "--launch", launch, "--report", str(path), *options)
+            written += out + err + path.read_text(encoding="utf-8")
+        written += "".join(file.read_text(encoding="utf-8") for file in _kept_files())
+    assert "https://user:***@host/x" in written
+    assert [secret for secret in ("hunter3", "sesame7", "77open") if secret in written] == []
+
+
+def _kept_files() -> list[Path]:
+    files = [path for path in find_locations().state.rglob("*") if path.is_file() and "cases" in path.parts]
+    assert files
+    return files

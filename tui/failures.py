@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine_probe.redact import mask
 from tui.output import note
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ def report(error: BaseException, words: Sequence[str]) -> int:
         note(f"Error: {error}")
         return USAGE
     if isinstance(error, EngineError):
-        note(f"Error: {error}")
+        note(mask(f"Error: {error}"))
         return ENGINE_CANNOT_RUN
     kept = _keep_traceback(error, words)
-    first_line = (str(error).splitlines() or [""])[0]
+    first_line = mask((str(error).splitlines() or [""])[0])
     note(f"internal error: {type(error).__name__}: {first_line}, {kept}")
     return INTERNAL
 
@@ -60,7 +61,7 @@ def _expected_end(error: BaseException) -> int | None:
         said = io.StringIO()
         error.show(said)
         for line in said.getvalue().splitlines():
-            note(line)
+            note(mask(line))
         return error.exit_code
     return None
 
@@ -90,7 +91,7 @@ def _keep_traceback(error: BaseException, words: Sequence[str]) -> str:
     import traceback  # noqa: PLC0415
     from datetime import datetime, timezone  # noqa: PLC0415
 
-    text = "".join(traceback.format_exception(error))
+    text = mask("".join(traceback.format_exception(error)))
     name = f"internal-error-{datetime.now(tz=timezone.utc):%Y%m%d-%H%M%S}-{os.getpid()}.txt"
     # The command's name only: its arguments may hold a token.
     content = f"command: vllm-console {' '.join(words[:1])}\npython: {sys.version}\n\n{text}"

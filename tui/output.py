@@ -26,6 +26,8 @@ class Output:
     """A command makes one and passes it on. With `as_json`, `text` and `table` print nothing."""
 
     as_json: bool = False
+    masks: bool = False
+    """Text is masked once more, because it repeats what somebody wrote."""
 
     def result(self, value: Mapping[str, Any]) -> None:
         """One JSON object on a line of its own, at once; nothing without `as_json`."""
@@ -36,7 +38,7 @@ class Output:
         """Text for a person. `style` is a rich style such as `bold red`; `text` is never read as markup."""
         if self.as_json:
             return
-        shown = printable(text)
+        shown = printable(self._safe(text))
         _write(_styled(shown, style) if style and wants_colour() else shown)
 
     def folded(self, text: str, indent: str = "  ") -> None:
@@ -44,7 +46,7 @@ class Output:
 
         A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole.
         """
-        for line in fold(printable(text), indent, _width()):
+        for line in fold(printable(self._safe(text)), indent, _width()):
             self.text(line)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -56,6 +58,13 @@ class Output:
         self.text(_aligned(head, widths), "bold")
         for row in lines:
             self.text(_aligned(row, widths))
+
+    def _safe(self, text: str) -> str:
+        if not self.masks:
+            return text
+        from engine_probe.redact import mask  # noqa: PLC0415 -- only where text is masked
+
+        return mask(text)
 
     def note(self, text: str) -> None:
         """Progress, hints and warnings: stderr, with and without `as_json`."""

@@ -54,7 +54,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     from playbooks.diagnosis_json import as_object
 
     diagnosis = _diagnose(words, _evidence(*_launch_of(command, deployment_file, model), model_dir, host_state))
-    output = Output(as_json)
+    output = Output(as_json, masks=True)
     if as_json:
         output.result(as_object(diagnosis))
     else:
