@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine_probe.facts import Known, Unknown
 from playbooks.evidence_host import host_facts
 from playbooks.neighbours import neighbour_facts
 
 if TYPE_CHECKING:
+    from engine_probe.engine_packages import Packages
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
     from playbooks.evidence_host import HostState
@@ -23,6 +25,7 @@ class Evidence:
     deployment: Deployment | None = None
     model_dir: Path | None = None
     host_state: HostState | None = None
+    packages: Packages | None = None
 
     def launch_of(self, model: str | None) -> Launch | None:
         """The launch whose log tells of `model`: the only one, or the deployment's of that model or name."""
@@ -40,6 +43,7 @@ class Evidence:
         found = host_facts(self.host_state, launch)
         gpus = self.host_state.gpu_indices if self.host_state is not None else ()
         found |= neighbour_facts(launch, self.deployment, version, gpus)
+        found |= package_facts(self.packages)
         if launch is not None:
             from playbooks.evidence_files import file_facts  # noqa: PLC0415 - only a launch has files to look at
 
@@ -47,15 +51,37 @@ class Evidence:
         return found
 
     def notes(self, launch: Launch | None, model: str | None, version: str | None) -> tuple[str, ...]:
-        """What in the launch does not fit the log: flags that this vLLM lacks, another model."""
+        """What does not fit: flags that this vLLM lacks, another model than the log's, packages that vLLM refuses."""
+        found = [one.text for one in (self.packages.unmet or ())] if self.packages is not None else []
         if launch is None:
-            return ()
+            return tuple(found)
         from engine_probe.flags import check_flags  # noqa: PLC0415 - only a launch has flags
 
-        found = [f"launch {launch.name}: {one.text}" + _nearest(one.nearest) for one in check_flags(launch, version)]
+        problems = check_flags(launch, version)
+        found += [f"launch {launch.name}: {one.text}" + _nearest(one.nearest) for one in problems]
         if model is not None and not _is_of(launch, model):
             found.append(f"the log tells of the model {model}, the launch of {launch.model}")
         return tuple(found)
+
+
+def package_facts(packages: Packages | None) -> dict[str, Fact]:
+    """`packages.NAME` of each package there is, and what vLLM's own requirements say of them."""
+    origin = "the engine's packages"
+    if packages is None:
+        reason = Unknown("no engine was given")
+        return {"packages_unmet.count": reason, "packages_unmet.first": reason}
+    facts: dict[str, Fact] = {
+        f"packages.{name}": Known(version, "measured", origin) for name, version in packages.versions.items()
+    }
+    if packages.unmet is None:
+        reason = Unknown("vLLM's requirements could not be read there")
+        return {**facts, "packages_unmet.count": reason, "packages_unmet.first": reason}
+    first = packages.unmet[0].text if packages.unmet else "none"
+    return {
+        **facts,
+        "packages_unmet.count": Known(len(packages.unmet), "measured", origin),
+        "packages_unmet.first": Known(first, "measured", origin),
+    }
 
 
 def _nearest(word: str | None) -> str:

@@ -13,7 +13,7 @@ from engine_probe.facts import Known, Unknown
 from engine_probe.flags import flag_for
 from playbooks import computed
 from playbooks.conditions import Answer, Lookup, Unset
-from playbooks.facts_of_evidence import FILES, GPUS, HOST, MODEL, NEIGHBOURS, PACKAGES
+from playbooks.facts_of_evidence import FILES, GPUS, HOST, MODEL, NEIGHBOURS, PACKAGES, UNMET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -156,7 +156,7 @@ _CAPTURED = (
     FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
     FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
-_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST))
+_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST, *UNMET))
 _ENVIRONMENT = "launch.env."
 _LAUNCHED = "launch."
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

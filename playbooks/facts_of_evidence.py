@@ -70,5 +70,9 @@ HOST = (
     ("host.is_wsl", "runs in WSL", "", "the kernel is that of Windows' Linux subsystem"),
     ("load.is_serving", "serves requests", "", "the load came up and answered /health (measured by a load)"),
 )
+UNMET = (
+    ("packages_unmet.count", "packages that do not meet vLLM's requirements", "", "as vLLM's own metadata says"),
+    ("packages_unmet.first", "the first of them", "", "what is installed and what vLLM wants"),
+)
 PACKAGES = "packages."
 """`packages.NAME`: the version of a package in the engine, for any NAME; unset: it is not installed."""

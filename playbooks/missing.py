@@ -18,7 +18,7 @@ _PLACES = (
     ("deployment.", "deployment"),
     ("gpu.", "gpu processes"),
     ("host.", "host state"),
-    ("packages.", "engine packages"),
+    ("packages", "engine packages"),
     ("engine.", "the start of the log"),
 )
 _LOG = "more of the log"

@@ -13,10 +13,12 @@ from engine_probe.errors import InputError
 from tui.output import Output
 
 if TYPE_CHECKING:
+    from engine_probe.engine_packages import Packages
     from engine_probe.launch import Deployment, Launch
     from engine_probe.logs.records import Record
     from playbooks.diagnosis import Diagnosis
     from playbooks.evidence import Evidence
+    from playbooks.evidence_host import HostState
 
 FINE, FOUND, UNEXPLAINED = 0, 1, 3
 
@@ -27,6 +29,8 @@ FINE, FOUND, UNEXPLAINED = 0, 1, 3
 @click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
 @click.option("--model-dir", "model_dir", metavar="DIR", help="The model's folder, to look at its files.")
 @click.option("--host-state", metavar="FILE", help="The host then, as JSON: its GPUs and memory.")
+@click.option("--here", is_flag=True, help="The log is of this host: look at its GPUs, memory and limits.")
+@click.option("--engine", "engine_name", metavar="ENGINE", help="The vLLM of the log: look at its packages.")
 @click.option("--report", "report_file", metavar="FILE", help="Also write a report: a new .md, .html or .json file.")
 @click.option("--keep", is_flag=True, help="Keep it as a case: vllm-console cases shows it again, without the log.")
 @click.option("--json", "as_json", is_flag=True, help="One object.")
@@ -37,6 +41,8 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     model: str | None,
     model_dir: str | None,
     host_state: str | None,
+    here: bool,
+    engine_name: str | None,
     report_file: str | None,
     keep: bool,
     as_json: bool,
@@ -53,7 +59,9 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     """
     from playbooks.diagnosis_json import as_object
 
-    diagnosis = _diagnose(words, _evidence(*_launch_of(command, deployment_file, model), model_dir, host_state))
+    state = _host_state(host_state, here=here)
+    evidence = _evidence(*_launch_of(command, deployment_file, model), model_dir, state, _packages(engine_name))
+    diagnosis = _diagnose(words, evidence)
     output = Output(as_json, masks=True)
     if as_json:
         output.result(as_object(diagnosis))
@@ -101,17 +109,47 @@ def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:
 
 
 def _evidence(
-    launch: Launch | None, deployment: Deployment | None, model_dir: str | None, host_state: str | None
+    launch: Launch | None,
+    deployment: Deployment | None,
+    model_dir: str | None,
+    state: HostState | None,
+    packages: Packages | None,
 ) -> Evidence:
     from playbooks.evidence import Evidence
-    from playbooks.evidence_host import read_host_state
 
     folder = None if model_dir is None else Path(model_dir).expanduser()
     if folder is not None and not folder.is_dir():
         raise InputError(f"--model-dir {model_dir}: there is no such folder")
     if folder is not None and launch is None and deployment is None:
         raise InputError("--model-dir belongs to a launch: give --launch or --deployment too")
-    return Evidence(launch, deployment, folder, None if host_state is None else read_host_state(Path(host_state)))
+    return Evidence(launch, deployment, folder, state, packages)
+
+
+def _host_state(file: str | None, *, here: bool) -> HostState | None:
+    if file is not None and here:
+        raise InputError("--host-state and --here both say how the host is: give one of them")
+    if file is not None:
+        from playbooks.evidence_host import read_host_state
+
+        return read_host_state(Path(file))
+    if not here:
+        return None
+    from engine_probe.hardware.snapshot import snapshot
+    from playbooks.evidence_host import HostState
+
+    return HostState(snapshot(), "this host, now")
+
+
+def _packages(engine_name: str | None) -> Packages | None:
+    if engine_name is None:
+        return None
+    from engine_probe.engine_packages import read_packages
+    from engine_probe.engines import choose_engine
+
+    try:
+        return read_packages(choose_engine(engine_name))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--engine {engine_name}: {error}") from error
 
 
 def _records(name: str) -> list[Record]:
