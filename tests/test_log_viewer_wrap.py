@@ -161,3 +161,23 @@ async def test_the_marked_line_stays_seen_when_the_look_changes(path):
         for key in ("w", "r", "w", "r", "b", "w", "b"):
             await viewer.press(key)
             assert any(row.number == 118 for row in viewer.view.visible_rows())
+
+
+async def test_a_line_of_megabytes_is_folded_once_and_not_at_each_key(tmp_path, monkeypatch):
+    path = tmp_path / "long.log"
+    path.write_text(HEAD + "first\n" + HEAD + "wörd " * 400_000)
+    measured: list[int] = []
+
+    def counting(text: str, width: int):
+        measured.append(len(text))
+        return folded(text, width)
+
+    monkeypatch.setattr("tui.widgets.log_view_kept.folded", counting)
+    async with viewing(path, (80, 24)) as viewer:
+        await viewer.press("w")
+        await viewer.press("k", "k", "pageup", "j", "home", "j", "end", "k")
+        long = [size for size in measured if size > 1000]
+        assert max(long) < 1 << 17
+        assert len(long) <= 3, "at another width, where the scroll bar comes, it is folded anew"
+        await viewer.press("q")
+        await viewer.until(lambda: viewer.pilot.app.closing)

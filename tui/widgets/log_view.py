@@ -338,8 +338,8 @@ class LogView(ScrollView, can_focus=True):
         return draw_columns(row, self.size.width, self._glyphs, self._styled, self._rows.source_cells)
 
     def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
-        text, style = self._rows.text(row), self._styled(row.style)
-        matches = self._rows.matches(spot.row, text)
+        text, style = self._rows.text(spot.row), self._styled(row.style)
+        matches = self._rows.matches(spot.row)
         piece = self._rows.pieces(spot.row)[spot.skip]
         return Strip(draw_piece(text, piece, matches, style, style + self._styled("found")))
 

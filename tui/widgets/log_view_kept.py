@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 2000
 _READ_ROWS = 16
-"""Rows that are read at once."""
+"""Rows that are read at once, where each is cut to what fits."""
 _MOST_WRAPPED = 1 << 16
 """Characters of a line that are shown where lines are wrapped."""
 
@@ -46,9 +46,11 @@ class KeptRows:
         """Grows when rows may have become others."""
         self._rows: dict[int, ShownRow] = {}
         self._pieces: dict[int, list[Piece]] = {}
+        self._texts: dict[int, str] = {}
         self._matches: dict[int, list[Piece]] = {}
         self._state: object = None
-        self._row_count = 0
+        self._read_of = (0, 0)
+        """How many rows and bytes there were."""
 
     def update(self, look: Look, tail_rows: int) -> None:
         """Rows keep their place while lines are only added; the last line may have been unfinished."""
@@ -59,8 +61,10 @@ class KeptRows:
         if state != self._state or len(self._rows) > _MOST_KEPT:
             self._state = state
             self._forget(list(self._rows))
-        self._forget([row for row in self._rows if row >= self._row_count - 1])
-        self._row_count = log.row_count
+        read_of = (log.row_count, log.index.indexed_bytes)
+        if read_of != self._read_of:
+            self._forget([row for row in self._rows if row >= self._read_of[0] - 1])
+            self._read_of = read_of
         names = log.sources
         tail = log.tail(tail_rows) if tail_rows else []
         self.version += bool(tail or self.tail)
@@ -70,8 +74,8 @@ class KeptRows:
         self.version += bool(rows)
         for row in rows:
             del self._rows[row]
-            self._pieces.pop(row, None)
-            self._matches.pop(row, None)
+            for known in (self._pieces, self._texts, self._matches):
+                known.pop(row, None)
 
     def __len__(self) -> int:
         return len(self.tail) or self._log.row_count
@@ -80,11 +84,13 @@ class KeptRows:
         if self.tail:
             return self.tail[number] if number < len(self.tail) else None
         if number not in self._rows:
-            first = number - number % _READ_ROWS
-            for at, found in enumerate(self._log.rows(first, first + _READ_ROWS), first):
+            count = 1 if self.look.is_wrapped else _READ_ROWS
+            first = number - number % count
+            for at, found in enumerate(self._log.rows(first, first + count), first):
                 shown = row_of_break(found) if isinstance(found, Break) else self._row_of_line(found)
                 self._rows.setdefault(at, shown)
-                self.widest = max(self.widest, cell_len(shown.raw) + 2)
+                if not self.look.is_wrapped:
+                    self.widest = max(self.widest, cell_len(shown.raw) + 2)
         return self._rows.get(number)
 
     def _row_of_line(self, line: LogLine) -> ShownRow:
@@ -96,9 +102,17 @@ class KeptRows:
         hidden = self._log.hidden_count(fold) if self._log.folding.is_closed(fold) else 0
         return folded_row(row, fold, hidden, self._glyphs)
 
-    def text(self, row: ShownRow) -> str:
+    def text(self, number: int) -> str:
+        """What of a row is shown as its text; a long one is made ready once, not at each look."""
+        known = self._texts.get(number)
+        row = self.row(number)
+        if known is not None or row is None:
+            return known or ""
         text = row.raw if self.look.is_as_printed else row.text
-        return self._glyphs.text(text + hidden_words(row) if self.look.is_wrapped else text)
+        text = self._glyphs.text(text + hidden_words(row) if self.look.is_wrapped else text)
+        if number in self._rows:
+            self._texts[number] = text
+        return text
 
     @property
     def source_cells(self) -> int:
@@ -122,17 +136,17 @@ class KeptRows:
         row = self.row(number)
         if row is None or row.is_break:
             return [(0, 0)]
-        text = self.text(row)
+        text = self.text(number)
         pieces = folded(text, self.look.space - self.columns_cells) if self.look.is_wrapped else [(0, len(text))]
         if number in self._rows:
             self._pieces[number] = pieces
         return pieces
 
-    def matches(self, number: int, text: str) -> list[Piece]:
-        """Where a search found something in it."""
+    def matches(self, number: int) -> list[Piece]:
+        """Where a search found something in its text."""
         known = self._matches.get(number)
         if known is None:
-            known = matches_in(text, self._log.pattern)
+            known = matches_in(self.text(number), self._log.pattern)
             if number in self._rows:
                 self._matches[number] = known
         return known

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.cells import split_graphemes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 _NARROWEST = 8
+_MOST_MARKS = 64
+"""Characters that are combined with one."""
 Piece = tuple[int, int]
 """From which character to which."""
 
@@ -18,27 +19,42 @@ Piece = tuple[int, int]
 def folded(text: str, width: int) -> list[Piece]:
     """Pieces of `text` of at most `width` cells, cut behind a space where one is in the second half of a row."""
     width = max(width, _NARROWEST)
-    if text.isascii():
-        return _cut(text, width, range(len(text) + 1), range(len(text) + 1))
-    spans, _ = split_graphemes(text)
-    starts, cells = [0], [0]
-    for _, end, size in spans:
-        starts.append(end)
-        cells.append(cells[-1] + size)
-    return _cut(text, width, starts, cells)
-
-
-def _cut(text: str, width: int, starts: Sequence[int], cells: Sequence[int]) -> list[Piece]:
-    """`starts`: where each grapheme begins, and the end; `cells`: how many cells stand before it."""
     pieces: list[Piece] = []
-    at, last = 0, len(starts) - 1
-    while cells[last] - cells[at] > width:
-        stop = max(bisect_right(cells, cells[at] + width, at, last) - 1, at + 1)
-        space = text.rfind(" ", (starts[at] + starts[stop]) // 2, starts[stop])
-        stop = stop if space < 0 else bisect_right(starts, space, at, stop)
-        pieces.append((starts[at], starts[stop]))
+    at = 0
+    while (stop := _stop(text, at, width)) < len(text):
+        space = text.rfind(" ", (at + stop) // 2, stop)
+        stop = stop if space < 0 else _behind(text, space)
+        pieces.append((at, stop))
         at = stop
-    return [*pieces, (starts[at], starts[last])]
+    return [*pieces, (at, len(text))]
+
+
+def _stop(text: str, at: int, width: int) -> int:
+    """Behind the last character from `at` on that still fits. Only what may fit is measured: a line may be long."""
+    size = width + 1
+    if text[at : at + size].isascii():
+        return min(at + width, len(text))
+    while True:
+        part = text[at : at + size]
+        spans, _ = split_graphemes(part)
+        whole = spans if at + size >= len(text) else spans[:-1]  # the last one may go on behind the part
+        cells, stop = 0, 0
+        for _, end, cell_count in whole:
+            cells += cell_count
+            if cells > width:
+                return at + (stop or end)
+            stop = end
+        if at + size >= len(text):
+            return len(text)
+        size *= 2
+
+
+def _behind(text: str, space: int) -> int:
+    """Behind a space and the marks that are combined with it."""
+    if text[space : space + 2].isascii():
+        return space + 1
+    spans, _ = split_graphemes(text[space : space + _MOST_MARKS])
+    return space + spans[0][1]
 
 
 class Spot(NamedTuple):
