@@ -34,7 +34,7 @@ def ending_of(records: Sequence[Record], covers: Wrappers, is_server: bool) -> E
     """The ending of one attempt. An error after which the load went on, or served, is none."""
     served = next((index for index, record in enumerate(records) if _serves(record, is_server)), None)
     if served is not None:
-        return _ending_of_server(records[served + 1 :], covers)
+        return _ending_of_server(records[served + 1 :], covers, is_server)
     went_on = max((index for index, record in enumerate(records) if record.enters is not None), default=-1)
     fatal = [record for index, record in enumerate(records) if _is_fatal(record, went_on > index, covers)]
     if not fatal:
@@ -47,13 +47,19 @@ def ending_of(records: Sequence[Record], covers: Wrappers, is_server: bool) -> E
     return Ending("failed", root, record)
 
 
-def _ending_of_server(after: Sequence[Record], covers: Wrappers) -> Ending:
-    """A server that came up fails only by what ends it: a request that went wrong does not, nor a clean shutdown."""
+def _ending_of_server(after: Sequence[Record], covers: Wrappers, is_server: bool) -> Ending:
+    """A server that came up fails only by what ends it: a request that went wrong does not, nor a clean shutdown.
+
+    A program of somebody's own, which is no server, ends by an exception that nobody caught.
+    """
     words = ending_words()
     asked_at = next((at for at, one in enumerate(after) if _says(words, "asked", one)), len(after))
     died_at = next((at for at, one in enumerate(after[:asked_at]) if _is_bad(one) and _says(words, "death", one)), None)
     if died_at is not None:
         root, record = _root_of_death(after, died_at, covers)
+        return Ending("failed", root, record)
+    if not is_server and (uncaught := [one for one in after if one.format is None and one.chains]):
+        root, record = _root_of(uncaught, covers)
         return Ending("failed", root, record)
     last = [one for one in after if one.format != "uvicorn_access"][-_HANGS_AFTER:]
     if len(last) == _HANGS_AFTER and all(_says(words, "hang", one) for one in last):
