@@ -258,11 +258,11 @@ def test_a_program_of_ones_own_fails_by_an_exception_after_a_good_load() -> None
         "INFO 11-29 10:00:01 [core.py:77] Initializing a V1 LLM engine (v0.11.2) with config: model='m'\n"
         "INFO 11-29 10:00:30 [core.py:248] init engine (profile, create kv cache, warmup model) took 2.50 seconds\n"
     )
-    end = 'Traceback (most recent call last):\n  File "/app/run.py", line 7, in <module>\nValueError: no generate runner\n'
+    end = 'Traceback (most recent call last):\n  File "/app/run.py", line 7, in <module>\nValueError: no runner\n'
     (attempt,) = attempts(read_text([load + end]))
     assert (attempt.outcome, attempt.root.text if attempt.root else None) == (
         "failed",
-        "ValueError: no generate runner",
+        "ValueError: no runner",
     )
     (fine,) = attempts(read_text([load]))
     assert fine.outcome == "healthy"

@@ -56,11 +56,9 @@ def _ending_of_server(after: Sequence[Record], covers: Wrappers, is_server: bool
     asked_at = next((at for at, one in enumerate(after) if _says(words, "asked", one)), len(after))
     died_at = next((at for at, one in enumerate(after[:asked_at]) if _is_bad(one) and _says(words, "death", one)), None)
     if died_at is not None:
-        root, record = _root_of_death(after, died_at, covers)
-        return Ending("failed", root, record)
+        return Ending("failed", *_root_of_death(after, died_at, covers))
     if not is_server and (uncaught := [one for one in after if one.format is None and one.chains]):
-        root, record = _root_of(uncaught, covers)
-        return Ending("failed", root, record)
+        return Ending("failed", *_root_of(uncaught, covers))
     last = [one for one in after if one.format != "uvicorn_access"][-_HANGS_AFTER:]
     if len(last) == _HANGS_AFTER and all(_says(words, "hang", one) for one in last):
         return Ending("incomplete", None, last[-1])
