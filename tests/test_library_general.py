@@ -179,3 +179,24 @@ def test_warnings_of_a_good_start_are_nothing(library: tuple[Loaded, ...], cover
         ]
     )
     assert found(library, covers, log).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "wanted"),
+    [
+        ("AssertionError: DeepEP kernels not found. Please follow https://github.com/vllm-project/vllm/blob/main/tools/ep_kernels/README.md", "distributed/device_communicators/all2all.py", "python-package-missing"),
+        ("ImportError: Using vLLM with ModelScope needs modelscope>=1.18.1, please install by `pip install modelscope -U`", "transformers_utils/__init__.py", "python-package-missing"),
+        ("ImportError: Using Ray backend requires installation of ray.", "v1/executor/ray_executor_v2.py", "ray-unavailable"),
+        ("VLLMValidationError: This model does not support pooling", "v1/engine/input_processor.py", "runner-task-mismatch"),
+        ("RuntimeError: Neither 127.0.0.1 nor ::1 are bound to a local interface. Set the VLLM_LOOPBACK_IP environment variable explicitly.", "utils/network_utils.py", "bind-address-unavailable"),
+        ("RuntimeError: Could not find open port after 1000 attempts starting from port 29500", "utils/network_utils.py", "port-in-use"),
+        ("WeightCacheUnavailableError: Weight cache daemon did not become ready within 600s: timed out", "model_executor/model_loader/weight_cache/ipc_loader.py", "weight-cache-unavailable"),
+        ("ValueError: Unknown tokenizer mode: fast. Must be one of ('auto', 'slow').", "config/model.py", "argument-value-invalid"),
+    ],
+)  # fmt: skip
+def test_own_checks_of_known_illnesses(
+    library: tuple[Loaded, ...], covers: Wrappers, text: str, file: str, wanted: str
+) -> None:
+    ids = [one.cause.id for one in found(library, covers, raised(text, file)).causes]
+    assert ids[0] == wanted
+    assert GENERAL.isdisjoint(ids)
