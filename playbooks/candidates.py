@@ -11,7 +11,7 @@ from playbooks.ranking import weight
 from playbooks.releases import release_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from engine_probe.facts import Value
     from playbooks.conditions import Lookup
@@ -87,10 +87,13 @@ class _Search:
         self._all = "\n".join(one.plain for one in heard.sayings)
 
     def candidates(self, library: Sequence[Loaded]) -> list[Candidate]:
-        found = [candidate for one in library if (candidate := self._candidate(one)) is not None]
-        if any(_is_particular(one) for one in found):
-            found = [one for one in found if not one.playbook.spec.general]
+        found = self._found(one for one in library if not one.is_general)
+        if not any(map(_explains, found)):
+            found += self._found(one for one in library if one.is_general)
         return sorted(found, key=lambda one: (-one.best.weight, -one.best.narrowness, one.best.saying.line))
+
+    def _found(self, playbooks: Iterable[Loaded]) -> list[Candidate]:
+        return [candidate for one in playbooks if (candidate := self._candidate(one)) is not None]
 
     def _candidate(self, playbook: Loaded) -> Candidate | None:
         hit = [wording for wording in playbook.wordings if wording.may_match(self._text_for(wording))]
@@ -160,9 +163,9 @@ class _Search:
         return Seen(saying, spec.id, facts, found, unknown, narrow)
 
 
-def _is_particular(one: Candidate) -> bool:
-    """It knows this failure, and saw it in more than a warning: general playbooks have nothing to add."""
-    return not one.playbook.spec.general and one.best.saying.place not in ("warning", "quiet")
+def _explains(one: Candidate) -> bool:
+    """It was seen in more than a warning: general playbooks, which know only that vLLM refused, have nothing to add."""
+    return one.best.saying.place not in ("warning", "quiet")
 
 
 def _fits_stage(spec: Wording, saying: Saying) -> bool:

@@ -32,6 +32,7 @@ class Entry(msgspec.Struct, frozen=True):
     unless: list[OtherIllness]
     vllm: str
     """Release range of the whole playbook."""
+    general: bool
     spec: msgspec.Raw
 
 
@@ -49,6 +50,7 @@ def entry_of(spec: Playbook, content: bytes) -> Entry:
         literals=[list(literals_of(wording.log)) for wording in spec.symptoms.any],
         unless=spec.symptoms.unless,
         vllm=spec.applies_to.vllm,
+        general=spec.general,
         spec=msgspec.Raw(msgspec.json.encode(spec)),
     )
 

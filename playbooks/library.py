@@ -31,6 +31,7 @@ class Loaded:
         self._spec = spec
         self.wordings = tuple(map(CompiledWording, entry.wordings, entry.literals))
         self.vllm_range = entry.vllm
+        self.is_general = entry.general
         self.unless = tuple(Text(other.log) for other in entry.unless)
 
     @property

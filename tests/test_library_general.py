@@ -57,11 +57,11 @@ def found(library: tuple[Loaded, ...], covers: Wrappers, log: str) -> Diagnosis:
 
 
 def test_these_are_the_general_ones(library: tuple[Loaded, ...]) -> None:
-    assert {one.id for one in library if one.spec.general} == GENERAL
+    assert {one.id for one in library if one.is_general} == GENERAL
 
 
 def test_a_general_one_is_never_sure(library: tuple[Loaded, ...]) -> None:
-    sure = [w.id for one in library if one.spec.general for w in one.wordings if w.spec.certainty != "possible"]
+    sure = [w.id for one in library if one.is_general for w in one.wordings if w.spec.certainty != "possible"]
     assert sure == []
 
 
