@@ -18,6 +18,7 @@ import click
 from tui import failures
 from tui.clear_click import ClearGroup
 from tui.plain_text import ERRORS, asks_for_ascii, substitute
+from tui.streams import watch_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,14 +124,16 @@ def _run(args: Sequence[str]) -> int:
 def main(args: Sequence[str] | None = None) -> None:
     """The console script. Ends the process; nothing escapes as a traceback."""
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
-    _end_on_signals()
-    _write_any_text()
     words = list(sys.argv[1:] if args is None else args)
     try:
+        _end_on_signals()
+        watch_streams()
+        _write_any_text()
         code = _run(words)
     except BaseException as error:
         code = failures.report(error, words)
     if args is None:
+        _let_signals_end_it()
         gc.freeze()  # all goes with the process: nothing is looked through once more
     sys.exit(code)
 
@@ -147,7 +150,7 @@ def _write_any_text() -> None:
 
 
 def _end_on_signals() -> None:
-    """Let SIGTERM and SIGHUP unwind the stack, so that a running load is ended with the console."""
+    """Let signals unwind the stack, so that a running load is ended with the console."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -155,6 +158,15 @@ def _end_on_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, leave)
+    if callable(signal.getsignal(signal.SIGINT)):  # that of tui/entry.py; under nohup it stays ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _let_signals_end_it() -> None:
+    """All is done: what comes now has nothing to unwind, and Python would show a traceback."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from engine_probe.redact import mask
-from tui.output import note
+from tui.output import printable
+from tui.streams import StreamError, drop_what_is_left, say_at_last
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +29,8 @@ BROKEN_PIPE = 141
 def report(error: BaseException, words: Sequence[str]) -> int:
     """Say what `error` means to a person and return the exit code. A traceback goes to a file only."""
     code = _expected_end(error)
+    if code is None:
+        code = _end_without_room(error)
     if code is not None:
         return code
     from engine_probe.engine import EngineError  # noqa: PLC0415 -- only when something went wrong
@@ -36,12 +40,16 @@ def report(error: BaseException, words: Sequence[str]) -> int:
         note(f"Error: {error}")
         return USAGE
     if isinstance(error, EngineError):
-        note(mask(f"Error: {error}"))
+        note(f"Error: {error}")
         return ENGINE_CANNOT_RUN
     kept = _keep_traceback(error, words)
-    first_line = mask((str(error).splitlines() or [""])[0])
+    first_line = (str(error).splitlines() or [""])[0]
     note(f"internal error: {type(error).__name__}: {first_line}, {kept}")
     return INTERNAL
+
+
+def note(text: str) -> None:
+    say_at_last(printable(mask(text)))
 
 
 def _expected_end(error: BaseException) -> int | None:
@@ -54,15 +62,26 @@ def _expected_end(error: BaseException) -> int | None:
         note("stopped")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
-        # What Python flushes at its end must go nowhere, or it complains once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_what_is_left(sys.stdout.fileno())
         return BROKEN_PIPE
     if isinstance(error, click.ClickException):
         said = io.StringIO()
         error.show(said)
         for line in said.getvalue().splitlines():
-            note(mask(line))
+            note(line)
         return error.exit_code
+    return None
+
+
+def _end_without_room(error: BaseException) -> int | None:
+    """The code where a standard stream or a disk takes no more; None for all other ends."""
+    if isinstance(error, StreamError):
+        note(f"Error: {error}")
+        drop_what_is_left(error.descriptor)
+        return USAGE
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        note(f"Error: {error.filename or 'a file that was being written'}: {error.strerror}")
+        return USAGE
     return None
 
 

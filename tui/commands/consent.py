@@ -26,7 +26,7 @@ def confirm_load(found: Iterable[Preflight], *, yes: bool) -> None:
     held = holders_in_words(found)
     if not held:
         return
-    if not yes and not sys.stdin.isatty():
+    if not yes and not (sys.stdin and sys.stdin.isatty()):
         raise InputError("; ".join(held) + "; say --yes to load beside it")
     for words in held:
         note(words)

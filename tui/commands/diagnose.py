@@ -11,6 +11,7 @@ import click
 
 from engine_probe.errors import InputError
 from tui.output import Output
+from tui.streams import demand_stdin
 
 if TYPE_CHECKING:
     from engine_probe.engine_packages import Packages
@@ -156,6 +157,7 @@ def _records(name: str) -> list[Record]:
     from engine_probe.logs.telling import telling_records
 
     if name == "-":
+        demand_stdin()
         if sys.stdin.isatty():
             raise InputError("no log is named: write a file, or pipe a log in")
         return telling_records(_kept(sys.stdin.buffer))

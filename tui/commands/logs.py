@@ -20,6 +20,7 @@ from tui.commands.logs_print import LinePrinter, StagePrinter
 from tui.commands.logs_read import Reader
 from tui.commands.logs_terminal import is_screen, keyboard_and_pipe
 from tui.output import Output
+from tui.streams import demand_stdin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,6 +105,8 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
 
 
 def _sources(words: Sequence[str]) -> list[Source]:
+    if not words or "-" in words:
+        demand_stdin()
     if not words and sys.stdin.isatty():
         raise InputError("no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, or pipe a log in")
     sources = [parse_source(word) for word in words or ("-",)]

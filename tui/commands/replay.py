@@ -95,7 +95,7 @@ def _confirm(yes: bool, deployment: Deployment, output: Output) -> Callable[[Fix
     def ask(option: FixOption) -> bool:
         if yes:
             return True
-        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
             return False
         for line in (*one_fix_lines(option), *will_change(deployment)):
             output.folded(line)
