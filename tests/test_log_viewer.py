@@ -232,7 +232,7 @@ async def test_next_error_next_stage_and_a_line_by_its_number(long):
         await viewer.press("g")
         assert viewer.view.marked == 5000
         await viewer.ask("G", "999999")
-        assert "1 to 5,019, or a time" in viewer.pilot.app.screen.query_one("#about", Words).shown.plain
+        assert viewer.view.marked == 5018
 
 
 async def test_hostile_bytes_are_shown_as_data(tmp_path):

@@ -200,3 +200,12 @@ def test_console_whose_terminal_is_gone_ends(tmp_path):
     ended, status = os.waitpid(pid, 0)
     assert ended == pid
     assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, -signal.SIGHUP)
+
+
+async def test_q_asked_twice_leaves():
+    app = ConsoleApp(backend("nothing to open"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("q")
+        await until(pilot, lambda: app.return_value is not None)

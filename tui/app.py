@@ -197,8 +197,11 @@ class ConsoleApp(App[int]):
         return next((screen for screen in self.screen_stack if isinstance(screen, WizardScreen)), None)
 
     def action_help_quit(self) -> None:
-        """Ctrl-C asks what `q` asks, on the first screen too: it may have slipped. In a dialog, the dialog answers."""
-        if self._wizard() is None:
+        """Ctrl-C asks what `q` asks, on the first screen too: it may have slipped. In a dialog, the dialog answers.
+
+        A log that is looked at by itself is left at once: nothing is lost.
+        """
+        if self._wizard() is None and not any(isinstance(screen, LogViewerScreen) for screen in self.screen_stack):
             about = part("No case is open and nothing runs.")
             ask = Confirm(self.glyphs, "Leave the console?", about, "leave", "stay", leaves=True)
             self.push_screen(ask, lambda yes: self.leave() if yes else None)

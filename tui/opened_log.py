@@ -18,6 +18,7 @@ from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.merged import MergedIndex
 from engine_probe.logs.roots import Roots
 from engine_probe.logs.spooled import open_sources
+from tui.log_errors import ErrorLines
 from tui.log_folding import Folding
 from tui.log_rows import Rows
 from tui.log_wanted import WantedLines
@@ -77,6 +78,7 @@ class OpenedLog:
         """Names of all models that were loaded, in order."""
         self._folds = index.folds() if isinstance(index, MergedIndex) else Folds(index)
         self._roots = index.roots() if isinstance(index, MergedIndex) else Roots(index)
+        self._errors = ErrorLines(index, self._roots)
         self.folding = Folding(self._folds)
         self._folded_of: object = None
         self._selection: Selection | None = None
@@ -370,12 +372,10 @@ class OpenedLog:
         return matches.last_before(matches.line_count) if found is None else found
 
     def next_error(self, line: int) -> int | None:
-        found = self.index.next_error(line, self._selection)
-        return self.index.next_error(-1, self._selection) if found is None else found
+        return self._errors.behind(line, self._selection)
 
     def last_error(self, line: int) -> int | None:
-        found = self.index.last_error(line, self._selection)
-        return self.index.last_error(self.index.line_count, self._selection) if found is None else found
+        return self._errors.before(line, self._selection)
 
     def causes_between(self, line: int, stop: int) -> list[Cause]:
         """Root causes from `line` to `stop`, as far as they are known."""

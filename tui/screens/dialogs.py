@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from textual.app import ComposeResult
     from textual.events import Click, Key
+    from textual.screen import Screen
 
     from tui.themes.glyphs import Glyphs
 
@@ -32,20 +33,29 @@ def _keys(*pairs: tuple[str, str, str]) -> Content:
     )
 
 
+_LOW_ROWS, _LOWEST_ROWS = 14, 6
+"""Fewer rows than these: without frame and gaps; then without what is not needed for an answer."""
+
+
+def _fit(screen: Screen[Any]) -> None:
+    screen.set_class(screen.size.height < _LOW_ROWS, "-low")
+    screen.set_class(screen.size.height < _LOWEST_ROWS, "-lowest")
+
+
 class Confirm(ModalScreen[bool]):
     """Shows what will happen, then asks."""
 
     CSS_PATH = "dialogs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,y", "answer(True)", "yes"),
-        Binding("escape,n,q", "answer(False)", "no"),
-        Binding("ctrl+c", "interrupt", "no, or yes to leaving"),
+        Binding("escape,n", "answer(False)", "no"),
+        Binding("q,ctrl+c", "interrupt", "no, or yes to leaving"),
     ]
 
     def __init__(
         self, glyphs: Glyphs, question: str, about: Content, yes: str, no: str = "no", *, leaves: bool = False
     ) -> None:
-        """`leaves`: yes is the way out, so a second ctrl+c says it too."""
+        """`leaves`: yes is the way out, so a second q or ctrl+c says it too."""
         super().__init__()
         self.leaves = leaves
         self._glyphs, self._question, self._about, self._yes, self._no = glyphs, question, about, yes, no
@@ -64,13 +74,16 @@ class Confirm(ModalScreen[bool]):
         self.query_one("#answers", Words).show(keys)
         self.query_one("#about-scroll").focus()
 
+    def on_resize(self) -> None:
+        _fit(self)
+
     def on_click(self, event: Click) -> None:
         does = event.style.meta.get("does")
         if does:
             self.action_answer(does == "yes")
 
     def action_interrupt(self) -> None:
-        """A second ctrl+c leaves; any other question it answers with no."""
+        """A second q or ctrl+c leaves; any other question they answer with no."""
         self.dismiss(self.leaves)
 
     def action_answer(self, yes: bool) -> None:
@@ -126,6 +139,9 @@ class AskText(ModalScreen[str | None]):
         self.query_one("#answers", Words).show(keys)
         self.query_one(Input).focus()
 
+    def on_resize(self) -> None:
+        _fit(self)
+
     def on_input_changed(self) -> None:
         self.query_one("#about", Words).show(part(self._hint, "$quiet"))
 
@@ -143,7 +159,7 @@ class AskText(ModalScreen[str | None]):
         text = text.strip()
         trouble = self._trouble_with(text)
         if trouble:
-            self.query_one("#about", Words).show(part(trouble, "$error"))
+            self.query_one("#about", Words).show(part(trouble, "$warning"))
         else:
             self.dismiss(text)
 

@@ -38,7 +38,7 @@ _MOVES = (
     ("↑ ↓", "mark another row; in a text, scroll a line"),
     ("pgup pgdn, wheel", "scroll a page; this help too"),
     ("tab", "between the step and the log"),
-    ("ctrl+c", "ask to leave; in a question, no"),
+    ("ctrl+c", "ask to leave, or leave a log; in a question, no"),
 )
 _STEPS = (
     ("1 Symptom", "what is wrong, for which model, at which stage, printed by which layer"),

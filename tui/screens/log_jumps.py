@@ -10,6 +10,9 @@ from engine_probe.logs.index_search import compile_pattern
 from tui.log_times import asked_time, first_line_at
 from tui.screens.dialogs import AskText
 from tui.screens.log_looks import LogLooks
+from tui.widgets.clean_text import clean
+from tui.widgets.stage_strip import SHORT_NAMES
+from tui.widgets.words import cut
 
 if TYPE_CHECKING:
     from tui.opened_log import OpenedLog
@@ -61,13 +64,19 @@ class LogJumps(LogLooks):
         self._go_to_cause()
 
     def do_next_error(self) -> None:
-        self._go(self._log.next_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+        self._go_to_error(self._log.next_error(self._from))
 
     def do_last_error(self) -> None:
-        self._go(self._log.last_error(self._from), "no error is shown" if self._log.is_filtered else "no error")
+        self._go_to_error(self._log.last_error(self._from))
+
+    def _go_to_error(self, line: int | None) -> None:
+        otherwise = "no error is shown" if self._log.is_filtered else "no error"
+        self._go(line, otherwise if self._log.causes_are_known else f"{otherwise} so far", what="error")
 
     def do_next_stage(self) -> None:
-        self._go(self._log.next_stage(self._from), "no load stage was seen")
+        line = self._log.next_stage(self._from)
+        stage = next((stage for first, stage in self._log.stage_changes if first == line), "")
+        self._go(line, "no load stage was seen", what=f"stage {SHORT_NAMES.get(stage, stage)}")
 
     def do_next_match(self) -> None:
         self._go(self._log.next_match(self._from), "no line matches", opens=True)
@@ -90,7 +99,7 @@ class LogJumps(LogLooks):
         if log.causes_are_known or (line is not None and line > self._from):
             self._wants_cause = False
             self.unsay()
-            self._go(line, "no load that failed was seen")
+            self._go(line, "no load that failed was seen", what="root cause")
 
     @property
     def _from(self) -> int:
@@ -100,8 +109,8 @@ class LogJumps(LogLooks):
             return place - 1
         return self._gone_to[1] if self._gone_to[0] == place else place
 
-    def _go(self, line: int | None, otherwise: str, *, opens: bool = False) -> None:
-        """`opens` the traceback that hides the line; else the traceback is what is shown."""
+    def _go(self, line: int | None, otherwise: str, *, opens: bool = False, what: str = "") -> None:
+        """`opens` the traceback that hides the line; else the traceback is what is shown. `what` is said of it."""
         if line is None:
             self.tell(otherwise[0].upper() + otherwise[1:], style="$warning")
             return
@@ -110,9 +119,17 @@ class LogJumps(LogLooks):
             self._log.turn(fold)
         if not self._log.is_wanted(line):
             self.tell(f"Line {line + 1:,} is hidden by the filter; here it would stand", style="$warning")
+        elif what:
+            self._tell_place(what, line)
         self._places.add(self.view.place, self._log.seen_as(line))
         self.view.mark(line)
         self._gone_to = (self.view.marked, line)
+
+    def _tell_place(self, what: str, line: int) -> None:
+        """The line may have been on the screen already: then nothing else would change."""
+        cause = next(iter(self._log.causes_between(line, line + 1)), None)
+        text = f"{what[0].upper()}{what[1:]}, line {line + 1:,}" + (f": {clean(cause.text)}" if cause else "")
+        self.tell(cut(text, max(self.size.width - 2, 1)), style="$accent")
 
     def do_place_before(self) -> None:
         self._go_back_to(self._places.before(), "no jump to take back")
@@ -154,8 +171,10 @@ class LogJumps(LogLooks):
 
         def trouble(text: str) -> str | None:
             line = _line_number(text)
-            is_good = asked_time(text) is not None if line is None else 1 <= line <= count
-            return None if is_good else f"a line from 1 to {count:,}, or a time such as 10:11, 10:11:12, 03-02 10:11"
+            if line == 0 or (line is None and asked_time(text) is None):
+                what = f"no line or time: {clean(text)}" if text else "no line or time"
+                return f"{what}; a line from 1 to {count:,}, or a time such as 10:11, 10:11:12, 03-02 10:11"
+            return None
 
         hint = f"line 1 to {count:,}, or a time: 10:11, 10:11:12, 03-02 10:11"
         ask = AskText(self.console.glyphs, "Go to a line or a time", hint, trouble_with=trouble)
@@ -163,7 +182,11 @@ class LogJumps(LogLooks):
 
     def _go_to_place(self, text: str | None) -> None:
         number, bound = (None, None) if not text else (_line_number(text), asked_time(text))
-        if number is not None:
+        count = self._log.index.line_count
+        if number is not None and number > count > 0:
+            self._go(count - 1, "", opens=True)
+            self.tell(f"There are only {count:,} lines; this is the last one", style="$warning")
+        elif number is not None and count:
             self._go(number - 1, "", opens=True)
         elif bound is not None:
             self._go(first_line_at(self._log.index, bound, self.view.place), "the log ends before that time")

@@ -11,6 +11,9 @@ from tui.widgets.log_view import LogView
 if TYPE_CHECKING:
     from tui.opened_log import OpenedLog
 
+_LOW = {"-low": 8, "-lower": 5, "-lowest": 3}
+"""With fewer rows than these the log alone is shown with its title and keys, without its title, and all alone."""
+
 
 class LogLooks(ConsoleScreen):
     """A screen with one log view."""
@@ -20,6 +23,10 @@ class LogLooks(ConsoleScreen):
     LogViewerScreen.-bare #keys { display: none; }
     LogViewerScreen.-bare #log-view { border: none; padding: 0; scrollbar-size: 0 0; }
     LogViewerScreen.-bare.-told #keys { display: block; }
+    LogViewerScreen.-low #log-stages, LogViewerScreen.-low #log-filters, LogViewerScreen.-lower #log-title,
+    LogViewerScreen.-low.-filtering #log-title, LogViewerScreen.-lowest #keys { display: none; }
+    LogViewerScreen.-low #log-view { border: none; padding: 0; }
+    LogViewerScreen.-low.-filtering #log-filters, LogViewerScreen.-lowest.-told #keys { display: block; }
     """
 
     def __init__(self, log: OpenedLog) -> None:
@@ -28,6 +35,11 @@ class LogLooks(ConsoleScreen):
         self.view = LogView(log, self.console.glyphs, id="log-view")
         self._followed_at: int | None = None
         """The first line that was seen when bare mode took the place of following."""
+
+    def fit(self) -> None:
+        """On a low terminal most rows are the log's."""
+        for name, rows in _LOW.items():
+            self.set_class(self.size.height < rows, name)
 
     def do_pause_view(self) -> None:
         self.view.follow(False)

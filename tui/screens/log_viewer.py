@@ -117,12 +117,14 @@ class LogViewerScreen(LogJumps):
         if not self.view.is_attached:  # the console is being left
             return
         view, log = self.view, self._log
+        self.set_class(self._filtering, "-filtering")
         self._title.show(draw_title(log, view.following, self.size.width - 2))
         at = log.index.line_count if view.following else view.place
         self._stages.draw(log, at)
         self._filters.draw(log, log.found(view.marked), filtering=self._filtering)
 
     def on_resize(self) -> None:
+        self.fit()
         self._draw_about()
         self.refresh_keys()
 

@@ -326,8 +326,9 @@ class LogView(ScrollView, can_focus=True):
         left = 0 if self.wrap else self.scroll_offset.x
         text = self._drawn_piece(row, page[y]).crop_extend(left, left + max(width - taken, 0), self.rich_style)
         whole = Strip.join([Strip(fixed), text, Strip(rest)]).crop_extend(0, width, self.rich_style)
-        is_marked = row.number is not None and row.number == self.marked
-        return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width) if is_marked else whole
+        if not self._is_marked(row):
+            return whole
+        return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width)
 
     def _fixed(self, row: ShownRow, piece: int) -> list[Segment]:
         """What stands before the text."""
@@ -335,7 +336,11 @@ class LogView(ScrollView, can_focus=True):
             return []
         if piece:
             return [Segment(" " * self._rows.columns_cells, self._styled(row.level))]
-        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._rows.source_cells)
+        marked = self._is_marked(row)
+        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._rows.source_cells, is_marked=marked)
+
+    def _is_marked(self, row: ShownRow) -> bool:
+        return row.number is not None and row.number == self.marked
 
     def _drawn_piece(self, row: ShownRow, spot: Spot) -> Strip:
         text, style = self._rows.text(spot.row), self._styled(row.style)
@@ -347,5 +352,5 @@ class LogView(ScrollView, can_focus=True):
         return self.get_component_rich_style(f"log--{name}")
 
     def _marked_style(self) -> Style:
-        """Only its background is taken: the colours of level and layer stay."""
-        return Style(bgcolor=self._styled("marked").bgcolor, bold=True)
+        """Only its background is taken: the colours of level and layer stay. Without columns it has no sign."""
+        return Style(bgcolor=self._styled("marked").bgcolor, bold=True, reverse=True if self.is_as_printed else None)

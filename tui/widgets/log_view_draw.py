@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _TAG_CELLS, _WIDE_TAG_CELLS = 4, 16
 _CLOCK_CELLS, _SIGN_CELLS = 9, 2
 _SOURCE_CELLS, _WIDE_SOURCE_CELLS = 8, 16
-_WIDE = 110
+_WIDE, _NARROW = 110, 40
+"""With fewer cells than the second, the text alone is shown, with its sign."""
 _MOST_MATCHES = 1000
 """In one line; more are found all the same, but not all stand out."""
 
@@ -51,18 +52,26 @@ def _draw_source(name: str, cells: int) -> str:
 
 def columns_cells(width: int, source: int = 0) -> int:
     """How many cells `draw_columns` takes; `source` are those of `source_cells`."""
+    if width < _NARROW:
+        return _SIGN_CELLS
     return _CLOCK_CELLS + source + (_WIDE_TAG_CELLS if width >= _WIDE else _TAG_CELLS) + _SIGN_CELLS
 
 
-def draw_columns(row: ShownRow, width: int, glyphs: Glyphs, styled: Styled, source: int = 0) -> list[Segment]:
+def draw_columns(
+    row: ShownRow, width: int, glyphs: Glyphs, styled: Styled, source: int = 0, *, is_marked: bool = False
+) -> list[Segment]:
+    """A marked row has a sign behind its clock, which is seen without colours too."""
+    sign = {"error": glyphs.failed, "warn": "!"}.get(row.level, " ")
+    if width < _NARROW:
+        return [Segment(f"{glyphs.running if is_marked else sign} ", styled(row.level))]
     letter = LAYER_LETTERS.get(row.layer, " ")
     if width >= _WIDE:
         tag = f"{letter} {row.process[: _WIDE_TAG_CELLS - 3]}".ljust(_WIDE_TAG_CELLS)
     else:
         tag = f"{letter}{row.rank}"[: _TAG_CELLS - 1].ljust(_TAG_CELLS)
-    sign = {"error": glyphs.failed, "warn": "!"}.get(row.level, " ")
     return [
-        Segment(f"{row.clock:8} ", styled("clock")),
+        Segment(f"{row.clock:8}", styled("clock")),
+        Segment(glyphs.running if is_marked else " ", styled("clock")),
         *([Segment(glyphs.text(_draw_source(row.source, source)), styled("clock"))] if source else []),
         Segment(glyphs.text(tag), styled(row.layer)),
         Segment(f"{sign} ", styled(row.level)),

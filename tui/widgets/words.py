@@ -102,9 +102,13 @@ def gib_of_bytes(count: int) -> str:
 
 
 def seconds(count: float) -> str:
-    """A duration that a person reads at a glance: 0.3s, 12s, 4m05s."""
+    """A duration that a person reads at a glance: 0.3s, 12s, 4m05s, 1h02m, 2d03h."""
     if count < 9.95:
         return f"{count:.1f}s"
     if count < 99.5:
         return f"{count:.0f}s"
-    return f"{int(count) // 60}m{int(count) % 60:02d}s"
+    minutes, rest = divmod(int(count), 60)
+    hours, days = minutes // 60, minutes // (24 * 60)
+    if days:
+        return f"{days}d{hours % 24:02d}h"
+    return f"{hours}h{minutes % 60:02d}m" if hours else f"{minutes}m{rest:02d}s"
