@@ -1,16 +1,15 @@
-"""Facts of GPUs and the host from a saved state: the object that `vllm-console monitor --once --json` prints.
+"""Facts of GPUs and the host from a state of it: an object that evidence_host_file.py reads, or snapshot.py makes.
 
 Every key may be missing; what is not there is unknown with the reason.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
+from playbooks.evidence_host_file import read_state
 from playbooks.facts_of_evidence import GPUS, HOST
 from playbooks.neighbours import gpus_used
 
@@ -56,17 +55,7 @@ class HostState:
 
 def read_host_state(path: Path) -> HostState:
     """Raises InputError where the file is no such object."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"--host-state: cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"--host-state: {path} is no JSON: {error}") from error
-    if not isinstance(content, dict) or not isinstance(content.get("gpus"), list):
-        raise InputError(
-            f"--host-state: {path} is not what `vllm-console monitor --once --json` prints: no list `gpus`"
-        )
-    return HostState(content, str(path))
+    return HostState(read_state(path), str(path))
 
 
 def host_facts(state: HostState | None, launch: Launch | None) -> dict[str, Fact]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +17,6 @@ from engine_probe.launch import Deployment, Launch
 from playbooks.evidence import Evidence
 from playbooks.evidence_host import HostState, host_facts, read_host_state
 from playbooks.neighbours import gpus_used, neighbour_facts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CHAT = Launch("chat-70b", "/models/Llama-3-70B", {"tensor-parallel-size": 4, "gpu-memory-utilization": 0.9})
 CODE = Launch("code-13b", "acme/code-13b", {})
@@ -109,9 +109,56 @@ def test_what_is_no_saved_state_is_refused(tmp_path: Path, content: str) -> None
         read_host_state(path)
 
 
-@pytest.mark.parametrize("odd", [{"gpus": [None, 3, {"index": "x"}]}, {"gpus": [{"processes": [3, {}]}], "host": 4}])
-def test_odd_values_in_a_state_are_not_known(tmp_path: Path, odd: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("odd", "place"),
+    [
+        ({"gpus": [None]}, "gpus[0]: an object"),
+        ({"gpus": [{"index": 0}, {"index": "x"}]}, "gpus[1].index: a whole number"),
+        ({"gpus": [{"total_gib": 3}]}, "gpus[0].index: a whole number"),
+        ({"gpus": [{"index": 0, "total_gib": "80 GB"}]}, "gpus[0].total_gib: a number of GiB"),
+        ({"gpus": [{"index": 0, "used_gib": -1}]}, "gpus[0].used_gib: a number of GiB from 0 on"),
+        ({"gpus": [{"index": 0, "free_gib": float("nan")}]}, "gpus[0].free_gib: a number"),
+        ({"gpus": [{"index": 0, "processes": 3}]}, "gpus[0].processes: a list"),
+        ({"gpus": [{"index": 0, "processes": [3]}]}, "gpus[0].processes[0]: an object"),
+        ({"gpus": [{"index": 0, "processes": [{"used_gib": True}]}]}, "gpus[0].processes[0].used_gib: a number"),
+        ({"gpus": [], "host": 4}, "host: an object"),
+        ({"gpus": [], "host": {"shm_total_gib": "?"}}, "host.shm_total_gib: a number"),
+        ({"gpus": [], "servers": [{"pid": "7"}]}, "servers[0].pid: a whole number"),
+        ({"gpus": [], "servers": [{"name": 7}]}, "servers[0].name: text"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_in_a_state_is_named(tmp_path: Path, odd: dict[str, Any], place: str) -> None:
     path = tmp_path / "state.json"
     path.write_text(json.dumps(odd), encoding="utf-8")
+    with pytest.raises(InputError, match=re.escape(f"{path}\n{place}")):
+        read_host_state(path)
+
+
+def test_what_is_missing_or_null_in_a_state_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text('{"gpus": [{"index": 0, "total_gib": null, "processes": [{}]}], "host": null}', encoding="utf-8")
     facts = host_facts(read_host_state(path), None)
     assert isinstance(facts["gpu.total_gib"], Unknown)
+
+
+def test_only_a_regular_file_of_some_size_is_a_state(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/zero"), tmp_path):
+        with pytest.raises(InputError, match="no regular file"):
+            read_host_state(path)
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        file.truncate(16 * 1024 * 1024 + 1)
+    with pytest.raises(InputError, match="larger than 16 MiB"):
+        read_host_state(large)
+
+
+def test_the_example_in_the_readme_is_a_state(tmp_path: Path) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    example = readme.partition("```json\n")[2].partition("```")[0]
+    path = tmp_path / "state.json"
+    path.write_text(example, encoding="utf-8")
+    facts = host_facts(read_host_state(path), None)
+    assert values(facts, "gpu.largest_other_name", "host.total_gib") == ["VLLM::EngineCore", 503.0]

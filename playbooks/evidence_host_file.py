@@ -1,0 +1,109 @@
+"""A saved state of a host, read and checked: what is missing or null is unknown, what is no size or number is an error.
+
+Its few keys are shown in the README, below `diagnose`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from engine_probe.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_BYTES = 16 * 1024 * 1024
+_MOST_ERRORS_SHOWN = 5
+SHAPE = (
+    'wanted is an object such as {"gpus": [{"index": 0, "total_gib": 79.2, "used_gib": 70.1, "processes": '
+    '[{"pid": 7, "name": "python", "used_gib": 70.1}]}], "host": {"ram_total_gib": 503}}'
+)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Raises InputError where the file is no regular one, too large, or no such object."""
+    try:
+        content = json.loads(_bytes_of(path))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--host-state: {path} is no JSON: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("gpus"), list):
+        raise InputError(f"--host-state: {path} has no list `gpus`; {SHAPE}")
+    wrong = [*_wrong_gpus(content["gpus"]), *_wrong_servers(content.get("servers"))]
+    wrong += _wrong_object(content.get("host"), "host")
+    if wrong:
+        more = f"\nand {len(wrong) - _MOST_ERRORS_SHOWN} more" if len(wrong) > _MOST_ERRORS_SHOWN else ""
+        raise InputError(f"--host-state: {path}\n" + "\n".join(wrong[:_MOST_ERRORS_SHOWN]) + more)
+    return content
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"--host-state: {path} is no regular file")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"--host-state: cannot read {path}: {error.strerror or error}") from error
+    if len(content) > MAX_BYTES:
+        raise InputError(f"--host-state: {path} is larger than {MAX_BYTES >> 20} MiB; that is no state of a host")
+    return content
+
+
+def _wrong_gpus(gpus: list[Any]) -> Iterator[str]:
+    for number, gpu in enumerate(gpus):
+        place = f"gpus[{number}]"
+        if not isinstance(gpu, dict):
+            yield f"{place}: an object is wanted"
+        elif not _is_whole(gpu.get("index")):
+            yield f"{place}.index: a whole number is wanted, such as 0"
+        else:
+            yield from _wrong_object(gpu, place)
+            yield from _wrong_processes(gpu.get("processes"), place)
+
+
+def _wrong_servers(servers: object) -> Iterator[str]:
+    if servers is not None and not isinstance(servers, list):
+        yield "servers: a list is wanted"
+        return
+    for number, server in enumerate(servers or ()):
+        place = f"servers[{number}]"
+        yield from _wrong_object(server, place, may_be_missing=False)
+        if isinstance(server, dict):
+            yield from _wrong_processes(server.get("processes"), place)
+
+
+def _wrong_processes(processes: object, of: str) -> Iterator[str]:
+    if processes is not None and not isinstance(processes, list):
+        yield f"{of}.processes: a list is wanted"
+        return
+    for number, process in enumerate(processes or ()):
+        yield from _wrong_object(process, f"{of}.processes[{number}]", may_be_missing=False)
+
+
+def _wrong_object(found: object, place: str, *, may_be_missing: bool = True) -> Iterator[str]:
+    """Sizes, process ids and names of one object."""
+    if not isinstance(found, dict):
+        if found is not None or not may_be_missing:
+            yield f"{place}: an object is wanted"
+        return
+    for key, value in found.items():
+        if value is None:
+            continue
+        if key.endswith("_gib") and not _is_size(value):
+            yield f"{place}.{key}: a number of GiB from 0 on is wanted, or null where it is not known"
+        elif key == "pid" and not _is_whole(value):
+            yield f"{place}.pid: a whole number is wanted"
+        elif key == "name" and not isinstance(value, str):
+            yield f"{place}.name: text is wanted"
+
+
+def _is_size(value: object) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
