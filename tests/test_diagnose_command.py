@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import subprocess
 import sys
@@ -9,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.errors import InputError
 from engine_probe.locations import find_locations
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import markdown
 from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
 from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
 from tui.cli import main
+from tui.new_file import write_new
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -233,3 +237,49 @@ def _kept_files() -> list[Path]:
     files = [path for path in find_locations().state.rglob("*") if path.is_file() and "cases" in path.parts]
     assert files
     return files
+
+
+def test_a_full_disk_leaves_no_part_of_a_report_or_a_case(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def opened(path: Path, mode: str = "r", *_: object, **__: object) -> Full:
+        path.touch()
+        assert set(mode) & set("wxa")
+        return Full()
+
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.write_text", lambda path, text, **_: opened(path, "w").write(text))
+        code, _, err = run(capsys, str(log), "--keep")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "cannot keep a case in" in err
+        assert "No space left on device" in err
+        assert not any(path.is_dir() for path in (find_locations().state / "cases").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.open", opened)
+        with pytest.raises(InputError, match=r"report\.md: No space left on device"):
+            write_new(folder / "report.md", "text")
+    assert list(folder.iterdir()) == []
+    write_new(folder / "report.md", "text")
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in folder.iterdir()] == [("report.md", "text")]
+    with pytest.raises(InputError, match="is there already"):
+        write_new(folder / "report.md", "text")
+
+
+def test_a_case_is_shown_as_one_object(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, str(log), "--keep")
+    (cases_folder,) = {path.parent for path in _kept_files()}
+    session = cases_folder.with_name("2026-01-01-0001")
+    session.mkdir()
+    (session / "report.md").write_text("# It was mended\n", encoding="utf-8")
+    for name, kind, key in ((cases_folder.name, "diagnosis", "causes"), (session.name, "session", "report")):
+        with pytest.raises(SystemExit):
+            main(["cases", "show", name, "--json"])
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["case"], shown["kind"]) == (name, kind)
+        assert shown[key]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from engine_probe.errors import InputError
 from tui.clear_click import ClearGroup
+from tui.new_file import write_new
 from tui.output import Output
 
 
@@ -36,13 +36,19 @@ def list_(as_json: bool) -> int:
 
 @cases.command()
 @click.argument("name", metavar="CASE")
-def show(name: str) -> int:
+@click.option("--json", "as_json", is_flag=True, help="The diagnosis as one object; of a session what it is.")
+def show(name: str, as_json: bool) -> int:
     """The report of one case, and where its files are."""
     from engine_probe.locations import find_locations
+    from engine_probe.redact import mask_deep
     from playbooks.kept_cases import find_case
 
     case = find_case(find_locations().state, name)
-    output = Output()
+    output = Output(as_json, masks=True)
+    output.result(
+        {"case": case.name, "kind": case.kind, "title": case.title, "folder": str(case.folder)}
+        | mask_deep(case.diagnosis or {"report": case.report("md") if as_json else ""})
+    )
     output.text(case.report("md").rstrip())
     output.text(f"\nFiles: {case.folder}")
     return 0
@@ -65,14 +71,3 @@ def report(name: str, target: str | None) -> int:
     write_new(path, case.report(form_of(path)))
     output.text(str(path))
     return 0
-
-
-def write_new(path: Path, text: str) -> None:
-    """Raises InputError where the file is there already or cannot be written."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(f"{path} is there already: give another name") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

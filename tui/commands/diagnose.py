@@ -79,21 +79,36 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
 
 def _write(diagnosis: dict[str, Any], report_file: str | None, output: Output, *, keep: bool) -> None:
     from playbooks.kept_cases import form_of, report_of
-    from tui.commands.cases import write_new
+    from tui.new_file import write_new
 
     if report_file is not None:
         path = Path(report_file)
         write_new(path, report_of(diagnosis, form_of(path)))
         output.note(f"report: {path}")
     if keep:
-        from datetime import datetime
+        name = _keep(diagnosis, report_of(diagnosis, "md"))
+        output.note(f"kept as case {name}: vllm-console cases show {name}")
 
-        from engine_probe.locations import find_locations, writable
-        from playbooks.case import new_case
 
-        case = new_case(writable(find_locations().state), datetime.now().astimezone().date())
-        case.keep_diagnosis(diagnosis, report_of(diagnosis, "md"))
-        output.note(f"kept as case {case.name}: vllm-console cases show {case.name}")
+def _keep(diagnosis: dict[str, Any], report: str) -> str:
+    """The new case's name. Raises InputError where it cannot be kept; nothing of it is left then."""
+    import shutil
+    from datetime import datetime
+
+    from engine_probe.locations import find_locations, writable
+    from playbooks.case import new_case
+
+    state = writable(find_locations().state)
+    try:
+        case = new_case(state, datetime.now().astimezone().date())
+        try:
+            case.keep_diagnosis(diagnosis, report)
+        except OSError:
+            shutil.rmtree(case.path, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot keep a case in {state}: {error.strerror or error}") from error
+    return case.name
 
 
 def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:
