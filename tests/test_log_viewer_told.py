@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 import pytest
 
 from tests.test_log_viewer import viewing
 from tests.vllm_log_samples import LOAD
+from tui.log_silence import Silence
+from tui.opened_log import OpenedLog
 from tui.screens.dialogs import AskText, Confirm
 from tui.themes.glyphs import ASCII, UNICODE
 from tui.widgets.key_bar import KeyBar
@@ -131,3 +136,48 @@ async def test_an_error_is_also_a_bare_line_that_a_load_died_of(tmp_path):
         assert [log.last_error(line) for line in (1, 3, 99)] == [3, 1, 3]
         await viewer.press("home", "exclamation_mark", "exclamation_mark")
         assert viewer.words(KeyBar).startswith("Error, line 4: ")
+
+
+LOADS = LOAD[: LOAD.index(b"(EngineCore_DP0 pid=20) ERROR")]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_silent"),
+    [(LOADS, True), (LOAD, False), (b"nothing of a load\n", False),
+     (LOADS + b"(APIServer pid=10) INFO 03-02 10:12:40 [api_server.py:1] Application startup complete.\n", False)],
+    ids=["hangs", "failed", "no load", "serves"],
+)  # fmt: skip
+def test_a_load_that_went_silent_is_told(tmp_path, content, is_silent):
+    path = tmp_path / "vllm.log"
+    path.write_bytes(content)
+    log = OpenedLog.of_file(path)
+    silence, changed = Silence(log), path.stat().st_mtime
+    assert silence.words(changed + 100) == "", "nothing is known yet"
+    while log.step():
+        pass
+    assert silence.words(changed + 50) == ""
+    told = silence.words(changed + 300)
+    assert (re.fullmatch(r"silent since (03-02 )?10:11:4\d", told) is not None) == is_silent, told
+    assert ("03-02 10:11:4" in silence.words(changed + 3 * 86400)) == is_silent
+    log.close()
+
+
+async def test_the_title_tells_of_the_silence(path):
+    path.write_bytes(LOADS)
+    os.utime(path, (0, 1_000_000))
+    async with viewing(path) as viewer:
+        await viewer.until(lambda: "silent since 03-02 10:11:4" in viewer.words("#log-title"))
+        with path.open("ab") as file:
+            file.write(b"(EngineCore_DP0 pid=20) INFO 03-02 10:20:01 [core.py:1] it goes on\n")
+        await viewer.until(lambda: "silent" not in viewer.words("#log-title"))
+
+
+async def test_the_first_row_of_another_day_shows_the_day(tmp_path):
+    path = tmp_path / "days.log"
+    stamps = ["11-29 23:59:58", "11-29 23:59:59", "11-30 00:00:00", "11-30 00:00:01", "12-01 09:00:00"]
+    path.write_text("".join(f"INFO {stamp} [a.py:1] a line\nbare\n" for stamp in stamps))
+    async with viewing(path) as viewer:
+        clocks = [row[:8].strip() for row in drawn(viewer)[:10]][::2]
+        assert clocks == ["23:59:58", "23:59:59", "11-30", "00:00:01", "12-01"]
+        await viewer.press("w")
+        assert [row[:8].strip() for row in drawn(viewer)[:10]][::2] == clocks

@@ -5,8 +5,10 @@ Nothing here draws and nothing here waits: `step` works for some milliseconds an
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -219,6 +221,13 @@ class OpenedLog:
         if self.has_been_read or size == 0:
             return 100
         return min(99, self.index.indexed_bytes * 100 // size)
+
+    @property
+    def changed_at(self) -> float | None:
+        """When its file was last written to, in seconds since 1970; None where it is not one file that is followed."""
+        with suppress(OSError):  # closed
+            return os.fstat(self._followed.log.file).st_mtime if isinstance(self._followed, FollowedLog) else None
+        return None
 
     # Rows: the wanted lines, and a row for each break
 

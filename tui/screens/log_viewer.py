@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,7 @@ from engine_probe.stage_names import STAGES
 from tui import actions
 from tui.actions import Moment
 from tui.exports import free_path
+from tui.log_silence import Silence
 from tui.screens.leaving import short_path
 from tui.screens.log_jumps import LogJumps
 from tui.widgets.clean_text import clean
@@ -42,7 +44,7 @@ _DRAW_EVERY = 4
 """Steps of reading for each time that it is drawn."""
 
 
-def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
+def draw_title(log: OpenedLog, following: bool, width: int, silent: str = "") -> Content:
     count = log.index.line_count
     about = f" · {count:,} line{'' if count == 1 else 's'}"
     if log.is_filtered:
@@ -51,7 +53,10 @@ def draw_title(log: OpenedLog, following: bool, width: int) -> Content:
     about += "" if log.has_been_read else f" · {log.indexed_percent} % read"
     state = "following" if following else "paused"
     name = clean(log.shown_label)
-    return apart(part(name, "$accent bold") + part(about), part(state, "$quiet" if following else "$warning"), width)
+    right = part(state, "$quiet" if following else "$warning")
+    if silent:
+        right = part(f"{silent}  ", "$warning bold") + right
+    return apart(part(name, "$accent bold") + part(about), right, width)
 
 
 class LogViewerScreen(LogJumps):
@@ -65,6 +70,7 @@ class LogViewerScreen(LogJumps):
         super().__init__(log)
         self._is_inner = is_inner
         self._filtering = False
+        self._silence = Silence(log)
         glyphs = self.console.glyphs
         self._title = Words(glyphs, id="log-title")
         self._stages = LogStages(glyphs, id="log-stages")
@@ -118,7 +124,8 @@ class LogViewerScreen(LogJumps):
             return
         view, log = self.view, self._log
         self.set_class(self._filtering, "-filtering")
-        self._title.show(draw_title(log, view.following, self.size.width - 2))
+        silent = self._silence.words(time.time())
+        self._title.show(draw_title(log, view.following, self.size.width - 2, silent))
         at = log.index.line_count if view.following else view.place
         self._stages.draw(log, at)
         self._filters.draw(log, log.found(view.marked), filtering=self._filtering)

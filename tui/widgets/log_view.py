@@ -320,7 +320,7 @@ class LogView(ScrollView, can_focus=True):
             return draw_break(row.raw, width, self._glyphs, self._styled("break")).crop_extend(
                 0, width, self.rich_style
             )
-        fixed = self._fixed(row, page[y].skip)
+        fixed = self._fixed(row, page[y])
         rest = [] if self.wrap or not row.hidden else [Segment(hidden_words(row), self._styled("clock"))]
         taken = sum(cell_len(segment.text) for segment in (*fixed, *rest))
         left = 0 if self.wrap else self.scroll_offset.x
@@ -330,14 +330,17 @@ class LogView(ScrollView, can_focus=True):
             return whole
         return Strip(Segment.apply_style(whole, post_style=self._marked_style()), width)
 
-    def _fixed(self, row: ShownRow, piece: int) -> list[Segment]:
+    def _fixed(self, row: ShownRow, spot: Spot) -> list[Segment]:
         """What stands before the text."""
         if self.is_as_printed:
             return []
-        if piece:
+        if spot.skip:
             return [Segment(" " * self._rows.columns_cells, self._styled(row.level))]
-        marked = self._is_marked(row)
-        return draw_columns(row, self.size.width, self._glyphs, self._styled, self._rows.source_cells, is_marked=marked)
+        rows, marked = self._rows, self._is_marked(row)
+        day = rows.new_day(spot.row)
+        return draw_columns(
+            row, self.size.width, self._glyphs, self._styled, rows.source_cells, is_marked=marked, day=day
+        )
 
     def _is_marked(self, row: ShownRow) -> bool:
         return row.number is not None and row.number == self.marked

@@ -58,9 +58,16 @@ def columns_cells(width: int, source: int = 0) -> int:
 
 
 def draw_columns(
-    row: ShownRow, width: int, glyphs: Glyphs, styled: Styled, source: int = 0, *, is_marked: bool = False
+    row: ShownRow,
+    width: int,
+    glyphs: Glyphs,
+    styled: Styled,
+    source: int = 0,
+    *,
+    is_marked: bool = False,
+    day: str = "",
 ) -> list[Segment]:
-    """A marked row has a sign behind its clock, which is seen without colours too."""
+    """A marked row has a sign behind its clock, which is seen without colours too. `day`, a new one, is its clock."""
     sign = {"error": glyphs.failed, "warn": "!"}.get(row.level, " ")
     if width < _NARROW:
         return [Segment(f"{glyphs.running if is_marked else sign} ", styled(row.level))]
@@ -70,7 +77,7 @@ def draw_columns(
     else:
         tag = f"{letter}{row.rank}"[: _TAG_CELLS - 1].ljust(_TAG_CELLS)
     return [
-        Segment(f"{row.clock:8}", styled("clock")),
+        Segment(f"{day or row.clock:8}", styled("break" if day else "clock")),
         Segment(glyphs.running if is_marked else " ", styled("clock")),
         *([Segment(glyphs.text(_draw_source(row.source, source)), styled("clock"))] if source else []),
         Segment(glyphs.text(tag), styled(row.layer)),

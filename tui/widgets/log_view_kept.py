@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MOST_KEPT = 2000
 _READ_ROWS = 16
 """Rows that are read at once, where each is cut to what fits."""
+_LOOKED_BACK = 50
+"""Rows before one that are looked at for their day: a bare line has none."""
 _MOST_WRAPPED = 1 << 16
 """Characters of a line that are shown where lines are wrapped."""
 
@@ -92,6 +94,15 @@ class KeptRows:
                 if not self.look.is_wrapped:
                     self.widest = max(self.widest, cell_len(shown.raw) + 2)
         return self._rows.get(number)
+
+    def new_day(self, number: int) -> str:
+        """The day of a row, where the last row before that has one is of another; else empty."""
+        row = self.row(number)
+        if row is None or not row.day:
+            return ""
+        before = (self.row(at) for at in range(number - 1, max(number - 1 - _LOOKED_BACK, -1), -1))
+        days = (other.day for other in before if other is not None and other.day)
+        return row.day if next(days, row.day) != row.day else ""
 
     def _row_of_line(self, line: LogLine) -> ShownRow:
         most = _MOST_WRAPPED if self.look.is_wrapped else MOST_CHARACTERS

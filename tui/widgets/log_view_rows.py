@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tui.themes.glyphs import Glyphs
 
 LEVELS = {"DEBUG": "debug", "INFO": "info", "WARNING": "warn", "WARN": "warn", "ERROR": "error", "CRITICAL": "error"}
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d")
+_CLOCK = re.compile(r"(?:(\d\d-\d\d)[ T])?(\d\d:\d\d:\d\d)")
 
 
 class ShownRow(NamedTuple):
@@ -40,6 +40,8 @@ class ShownRow(NamedTuple):
     """The traceback that begins in this row."""
     hidden: int = 0
     """Its lines that are not seen; 0 where it is open."""
+    day: str = ""
+    """Such as `11-30`, where it says one."""
 
     @property
     def style(self) -> str:
@@ -80,7 +82,7 @@ def row_of_break(happened: Break) -> ShownRow:
 
 
 def _row(number: int | None, raw: str, read: Line, layer: str, process: str | None, level: str | None) -> ShownRow:
-    clock = _CLOCK.search(read.time or read.stamp or "")
+    found = _CLOCK.search(read.time or read.stamp or "")
+    day, clock = ("", "") if found is None else (found[1] or "", found[2])
     text = f"{read.file.rpartition('/')[2]}: {read.message}" if read.file else read.message
-    shown_level = LEVELS.get(level or "", "info")
-    return ShownRow(number, clock[0] if clock else "", layer, process or "", shown_level, text, raw)
+    return ShownRow(number, clock, layer, process or "", LEVELS.get(level or "", "info"), text, raw, day=day)
