@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _ESCAPES = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, links, clipboard
-    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: titles, links, clipboard
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
     r"|\x1b[ -/]*[0-~]?"
 )
@@ -20,6 +20,13 @@ def without_escapes(text: str) -> str:
 def with_visible_controls(text: str) -> str:
     """Control and direction characters, tabs excepted, as signs that do nothing."""
     return _CONTROL.sub(_visible, text)
+
+
+def safe_lines(text: str) -> str:
+    """What may go to a terminal: each line without escape sequences, with visible controls; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "\n".join(with_visible_controls(without_escapes(line)) for line in text.split("\n"))
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -13,6 +13,7 @@ import pytest
 from vllm_log_samples import LOAD
 
 from tui import failures
+from tui.widgets.clean_text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,6 @@ def test_without_a_filter_the_log_is_printed_as_it_is(path: Path) -> None:
         (["--rank", "1"], [4, 8]),
         (["--since", "10:11:45", "--until", "03-02 10:11:46", "--grep", r"^\(Eng.*blocks"], [13, 16]),
         (["--grep", "(?i)health"], [18]),
-        (["--grep", "absent"], []),
     ],
 )
 def test_filters(path: Path, words: list[str], numbers: list[int]) -> None:
@@ -77,6 +77,39 @@ def test_json_says_what_is_known_of_each_line(path: Path) -> None:
         "continues": False,
         "text": LINES[8],
     }
+
+
+@pytest.mark.parametrize("words", [["--grep", "absent"], ["--model", "zzz", "--plain"], ["--model", "zz", "--stages"]])
+@pytest.mark.parametrize("merge", [False, True])
+def test_that_nothing_matches_is_said(path: Path, tmp_path: Path, words: list[str], merge: bool) -> None:
+    other = tmp_path / "other.log"
+    other.write_text("hello\n")
+    sources = [str(path), str(other), "--merge"] if merge else [str(path)]
+    ended = run(*sources, *words)
+    count = len(LINES) + merge
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", f"no line of {count} matches\n")
+    assert run(*sources, *words, "--json").stderr == ""
+
+
+def test_of_an_empty_log_nothing_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "empty.log"
+    path.write_text("")
+    ended = run(str(path), "--grep", "x")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_escapes_are_gone_as_they_are_in_the_viewer(tmp_path: Path) -> None:
+    lines = [
+        "a\x9b31mb\x9b0m",
+        "c\x1bP1;2qbody\x1b\\d",
+        "e\x90q#0\x9cf",
+        "g\x9d0;title\x07h",
+        "i\x1b]8;;http://x\x07j\x7f",
+    ]
+    path = tmp_path / "vllm.log"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    printed = run(str(path), "--plain").stdout.splitlines()
+    assert printed == ["ab", "cd", "ef", "gh", "ij␡"] == [clean(line) for line in lines]
 
 
 def test_stages(path: Path) -> None:
@@ -195,7 +228,7 @@ def test_merged_logs_are_followed_through_cut_and_rotation(two: tuple[Path, Path
 def test_no_secret_and_no_terminal_command_gets_through(path: Path) -> None:
     path.write_bytes(b"key hf_abcdefgh12345678 \x1b[31mred\x1b[0m \x07 \x9b2J [bold]x[/bold]\0\n\xc2\x9b\n")
     shown = run(str(path), "--plain").stdout
-    assert shown == "key *** red \\x07 \ufffd2J [bold]x[/bold]\\x00\n\\x9b\n"
+    assert shown == "key *** red ␇ \ufffd2J [bold]x[/bold]␀\n\n"
     assert json.loads(run(str(path), "--json").stdout.splitlines()[0])["text"].startswith("key *** red")
 
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.escapes import safe_lines
 from tui.plain_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _WIDTH_OF_A_PIPE = 80
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -98,11 +97,11 @@ def note(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters made visible, so that a log line cannot drive the terminal.
+    """`text` as the viewer shows it too: no escape sequences, visible controls, so that no log drives the terminal.
 
     Signs that stdout's encoding lacks are written in ASCII here already, so that columns stay aligned.
     """
-    visible = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    visible = safe_lines(text)
     return visible if visible.isascii() else plain(visible, getattr(sys.stdout, "encoding", None) or "utf-8")
 
 

@@ -100,8 +100,12 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     output = Output(as_json)
     naming: Naming = "no" if len(sources) == 1 else "before" if merge else "above"
     printer = StagePrinter(output, naming) if only_stages else LinePrinter(output, naming)
-    reader = MergedReader if naming == "before" else Reader
-    return reader(sources, wanted, pattern, printer, follow=follow).run()
+    kind = MergedReader if naming == "before" else Reader
+    reader = kind(sources, wanted, pattern, printer, follow=follow)
+    code = reader.run()
+    if printer.printed == 0 and reader.line_count > 0 and not as_json:
+        output.note(f"no line of {reader.line_count:,} matches")
+    return code
 
 
 def _sources(words: Sequence[str]) -> list[Source]:

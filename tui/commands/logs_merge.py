@@ -47,6 +47,8 @@ class MergedReader:
         """The same for each source: after a cut the merge starts over, and nothing is printed twice."""
         self._told = [0] * len(sources)
         """How many breaks of each source are printed."""
+        self.line_count = 0
+        """Lines read, known at the end."""
 
     def run(self) -> int:
         """Until all sources have ended. Raises InputError where a program failed; all it printed is printed first."""
@@ -55,6 +57,7 @@ class MergedReader:
             failures = [
                 f"{source.label}: {why}" for source, why in zip(self._sources, self._failures(), strict=True) if why
             ]
+            self.line_count = self._merged.line_count
         finally:
             self._merged.close()
         if failures:

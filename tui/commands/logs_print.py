@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 class Printer(Protocol):
     """Takes what a source gives."""
 
+    printed: int
+    """Lines so far."""
+
     def lines(self, source: Source, lines: list[LogLine]) -> None: ...
 
     def broken(self, source: Source, happened: Break) -> None: ...
@@ -31,6 +34,7 @@ class _Named:
         self._output = output
         self._naming = naming
         self._last: Source | None = None
+        self.printed = 0
 
     def _head(self, source: Source) -> None:
         if self._naming == "above" and source != self._last:
@@ -53,6 +57,7 @@ class LinePrinter(_Named):
     def lines(self, source: Source, lines: list[LogLine]) -> None:
         if not lines:
             return
+        self.printed += len(lines)
         if self._output.as_json:
             for line in lines:
                 self._output.result(as_object(source, line))

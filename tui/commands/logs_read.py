@@ -44,6 +44,12 @@ class Reader:
         self._pattern = pattern
         self._printer = printer
         self._follow = follow
+        self._streams: list[Stream] = []
+
+    @property
+    def line_count(self) -> int:
+        """Lines read so far, of all sources."""
+        return sum(stream.line_count for stream in self._streams)
 
     def run(self) -> int:
         """Until all sources have ended. Raises InputError where one cannot be read; the others are read first."""
@@ -63,7 +69,8 @@ class Reader:
         return _File(source, self._stream(), self._printer, follow=self._follow)
 
     def _stream(self) -> Stream:
-        return Stream(self._wanted, self._pattern)
+        self._streams.append(Stream(self._wanted, self._pattern))
+        return self._streams[-1]
 
     def _pipes(self, stack: ExitStack) -> Iterator[_Pipe]:
         for source in self._sources:
