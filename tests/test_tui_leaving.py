@@ -209,3 +209,13 @@ async def test_q_asked_twice_leaves():
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("q")
         await until(pilot, lambda: app.return_value is not None)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (10, 3)], ids=str)
+async def test_on_a_low_terminal_a_question_shows_how_it_is_answered(size):
+    app = ConsoleApp(backend("nothing to open"))
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await until(pilot, lambda: app.screen.has_class("-lowest") and app.screen.query_one("#answers").region.height)
+        assert app.screen.region.contains_region(app.screen.query_one("#answers").region)
