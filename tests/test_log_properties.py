@@ -32,7 +32,8 @@ from engine_probe.logs.records import read_text
 from engine_probe.logs.sources import Source
 from engine_probe.logs.stages import Wordings, read_wordings
 from engine_probe.redact import _mask_all, mask
-from tui.commands.logs_print import LinePrinter, StagePrinter
+from tui.commands.logs_print import LinePrinter
+from tui.commands.logs_stages import StagePrinter
 from tui.output import Output
 from tui.widgets.clean_text import MOST_CHARACTERS, clean
 from tui.widgets.log_view_rows import row_of_line
@@ -253,7 +254,9 @@ def test_nothing_that_is_printed_drives_the_terminal(
 ) -> None:
     lines = index_lines(LOAD + b"\n" + content)
     with contextlib.redirect_stdout(io.StringIO()) as output:
-        printer(Output(as_json=as_json), "no").lines(Source("file", "a.log"), lines)
+        printing = printer(Output(as_json=as_json), "no")
+        printing.lines(Source("file", "a.log"), lines)
+        printing.end()
     printed = output.getvalue().split("\n")
     assert not any(has_controls(line) for line in printed)
     if printer is LinePrinter:

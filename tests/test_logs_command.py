@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,6 +116,25 @@ def test_escapes_are_gone_as_they_are_in_the_viewer(tmp_path: Path) -> None:
 def test_stages(path: Path) -> None:
     shown = [line.split()[:2] for line in run(str(path), "--stages").stdout.splitlines()]
     assert shown[:4] == [["config", "1"], ["engine_build", "3"], ["weight_load", "4"], ["memory_planning", "10"]]
+
+
+def test_stages_tell_how_long_they_took_in_one_line_of_some_width(path: Path) -> None:
+    text = LOAD.decode().replace("03-02 10:11:", "12-31 23:59:")
+    path.write_text(text + "\n" + "x" * 300, encoding="utf-8")
+    shown = run(str(path), "--stages").stdout.splitlines()
+    assert all(len(line) <= 100 for line in shown)
+    told = [json.loads(line) for line in run(str(path), "--stages", "--json").stdout.splitlines()]
+    assert [one["stage"] for one in told] == [line.split()[0] for line in shown]
+    assert all(one["text"] in text for one in told)
+    assert told[0]["seconds"] > 0
+    assert f"{told[0]['seconds']:,.1f} s" in shown[0]
+    assert told[-1]["seconds"] is None
+
+
+def test_of_stages_without_times_no_seconds_are_told(path: Path) -> None:
+    path.write_text(re.sub(r"03-02 \d\d:\d\d:\d\d ", "", LOAD.decode()), encoding="utf-8")
+    told = [json.loads(line) for line in run(str(path), "--stages", "--json").stdout.splitlines()]
+    assert [one["seconds"] for one in told] == [None] * len(told)
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])

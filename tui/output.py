@@ -45,7 +45,7 @@ class Output:
 
         A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole.
         """
-        for line in fold(printable(self._safe(text)), indent, _width()):
+        for line in fold(printable(self._safe(text)), indent, terminal_width()):
             self.text(line)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -82,9 +82,10 @@ def fold(text: str, indent: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=deeper, **words)  # type: ignore[arg-type]
 
 
-def _width() -> int:
+def terminal_width(of_a_pipe: int = _WIDTH_OF_A_PIPE) -> int:
+    """Columns of the terminal."""
     if not sys.stdout.isatty():
-        return _WIDTH_OF_A_PIPE
+        return of_a_pipe
     import shutil  # noqa: PLC0415 -- a pipe needs none of it
 
     return shutil.get_terminal_size().columns

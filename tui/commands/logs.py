@@ -16,8 +16,9 @@ from engine_probe.logs.index_wanted import Wanted
 from engine_probe.logs.sources import Source, parse_source
 from engine_probe.stage_names import STAGES
 from tui.commands.logs_merge import MergedReader
-from tui.commands.logs_print import LinePrinter, StagePrinter
+from tui.commands.logs_print import LinePrinter
 from tui.commands.logs_read import Reader
+from tui.commands.logs_stages import StagePrinter
 from tui.commands.logs_terminal import is_screen, keyboard_and_pipe
 from tui.output import Output
 from tui.streams import demand_stdin
@@ -40,7 +41,7 @@ _NAMED_LEVELS = LEVELS[1:]
 @click.option("--since", metavar="T", help="10:11, 10:11:12, 03-02 10:11, 2026-03-02, or an age such as 10m.")
 @click.option("--until", metavar="T", help="The same, for the end; both ends belong to it.")
 @click.option("--grep", metavar="RE", help="Only lines that match this Python regular expression; (?i) ignores case.")
-@click.option("--stages", "only_stages", is_flag=True, help="Only the lines at which a load stage begins.")
+@click.option("--stages", "only_stages", is_flag=True, help="One line where a load stage begins, and its seconds.")
 @click.option("--follow", "-f", is_flag=True, help="Print also what is written later, through rotation, until Ctrl-C.")
 @click.option("--merge", is_flag=True, help="Print several logs in the order of their times, each line behind its log.")
 @click.option("--plain", is_flag=True, help="Print also on a terminal.")
@@ -99,10 +100,13 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
             return run_viewer(sources, wanted, grep or "", stdin=stdin, ascii_only=ascii_only or None)
     output = Output(as_json)
     naming: Naming = "no" if len(sources) == 1 else "before" if merge else "above"
-    printer = StagePrinter(output, naming) if only_stages else LinePrinter(output, naming)
+    printer = StagePrinter(output, naming, at_once=follow) if only_stages else LinePrinter(output, naming)
     kind = MergedReader if naming == "before" else Reader
     reader = kind(sources, wanted, pattern, printer, follow=follow)
-    code = reader.run()
+    try:
+        code = reader.run()
+    finally:
+        printer.end()
     if printer.printed == 0 and reader.line_count > 0 and not as_json:
         output.note(f"no line of {reader.line_count:,} matches")
     return code
