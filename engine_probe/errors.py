@@ -70,6 +70,9 @@ def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     for candidate in allowed:
         by_folded.setdefault(_folded(candidate), candidate)
     asked = _folded(word[:200])
+    whole = sorted((full for full in by_folded if full.startswith(asked)), key=len)
+    if whole and len(asked) >= _SHORTEST_BEGINNING:
+        return by_folded[whole[0]]
     found = get_close_matches(asked, list(by_folded), n=1, cutoff=0.6)
     if found:
         return by_folded[found[0]]

@@ -315,7 +315,7 @@ COMPUTED: tuple[Computed, ...] = (
     ),
     Computed(
         "config.vllm_port_is_api_port",
-        "VLLM_PORT is the API's port",
+        "vLLM's own port is the API's port",
         "",
         "VLLM_PORT of the launch is the port of its API",
         _vllm_port_is_api_port,

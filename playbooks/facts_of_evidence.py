@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 MODEL = (
-    ("model.type", "model_type", "", "model_type of config.json"),
+    ("model.type", "kind of model", "", "model_type of config.json"),
     ("model.architectures", "architectures", "", "architectures of config.json, separated by spaces"),
     ("model.num_attention_heads", "attention heads", "", "attention heads, from config.json"),
     ("model.hidden_size", "hidden size", "", "hidden size, from config.json"),

@@ -122,8 +122,8 @@ def test_a_deployment_that_is_not_there_is_answered_alike(tmp_path: Path) -> Non
 
 
 def test_the_beginning_of_a_playbook_s_name_is_enough_for_a_hint(tmp_path: Path) -> None:
-    done = run("replay", "kv-cach", "--deployment", str(tmp_path / "nope.yaml"))
-    assert_clear(done, 2, "no playbook 'kv-cach'", 'did you mean "kv-cache-too-small-for-max-model-len"?')
+    done = run("replay", "kv-cache-too", "--deployment", str(tmp_path / "nope.yaml"))
+    assert_clear(done, 2, "no playbook 'kv-cache-too'", 'did you mean "kv-cache-too-small-for-max-model-len"?')
 
 
 @pytest.mark.engine

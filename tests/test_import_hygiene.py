@@ -54,7 +54,7 @@ def test_what_runs_under_the_engines_python_is_python_3_9(file: Path) -> None:
 @pytest.mark.parametrize("file", CHILD_FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_what_runs_under_the_engines_python_needs_only_it(file: Path) -> None:
     """The standard library, its own files, and what every engine has: vLLM and what vLLM depends on."""
-    allowed = set(sys.stdlib_module_names) | {"engine_probe", "vllm", "torch", "setproctitle"}
+    allowed = set(sys.stdlib_module_names) | {"engine_probe", "vllm", "torch", "setproctitle", "uvicorn"}
     allowed |= {child.stem for child in CHILD_FILES}
     assert imported(file) <= allowed
 

@@ -109,5 +109,7 @@ def test_a_deployment_tells_that_its_models_want_too_much_together(library: Sequ
     log = v1("0.13.0", failed(free(14.1, 79.2, 0.8, "")), serve="acme/code")
     first = diagnose(read_text([log]), library, covers, Given("code.log", evidence)).causes[0]
     assert first.cause.id == "co-located-models-budgets-exceed-gpu"
-    offer = offers_of(first)[0]
-    assert (offer.id, offer.set) == ("share-the-card", {"args.gpu-memory-utilization": 0.15})
+    offers = {offer.id: offer for offer in offers_of(first)}
+    steps = [(step.launch, step.set) for step in offers["share-the-card-alike"].steps]
+    assert steps == [(name, {"args.gpu-memory-utilization": 0.47}) for name in ("chat", "code")]
+    assert offers["share-the-card"].set == {"args.gpu-memory-utilization": 0.15}

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
+from engine_probe.logs.records import read_text
 from playbooks.context import read_context
-from playbooks.match import make_evidence, root_exception, sightings
+from playbooks.diagnosis import Given, diagnose
+from playbooks.match import root_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,8 +109,9 @@ def _print_root(output: Output, failure: ev.Failed, deployment: Deployment) -> N
 
 
 def _playbook_of(root: Mapping[str, Any], context: Context) -> tuple[str, str] | None:
+    """The likeliest one by the exception alone."""
     message = f"{root['type']}: {root['message']}"
-    for sighting in sightings(context.library, message, make_evidence("", None, message)):
-        if not sighting.is_other:
-            return sighting.playbook, context.playbook(sighting.playbook).title
-    return None
+    text = f'Traceback (most recent call last):\n  File "?", line 1, in ?\n{message}\n'
+    causes = diagnose(read_text([text]), context.library, context.wrappers, Given("the root exception")).causes
+    known = next((one.playbook for one in causes if one.playbook is not None), None)
+    return None if known is None else (known.id, known.spec.title)
