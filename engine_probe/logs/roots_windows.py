@@ -21,6 +21,8 @@ _BEGINNING_LINES = 1500
 """So much of each load that begins in the first lines of a log is read whole."""
 _AROUND_LINES = 20
 _AROUND_AN_END = (300, 400)
+_WIDE_ENDS = 5
+"""So many ends of a load are looked around so widely; what comes behind them is told briefly, or again and again."""
 _MOST_OF_A_LOAD = 3000
 """Lines around errors that are read of one load; behind them, only the ends are."""
 _MOST_OF_A_SERVER = 300
@@ -40,7 +42,7 @@ END_WORDS = (
         b"WorkerProc ",
         b"Error executing method ",
         b"See root cause above",
-        b"encountered a",
+        b"EngineCore encountered a",
         b"SystemExit",
     ),
     *(b"Engine loop ", b"background task failed", b"Background loop has", b"terminating server", b"EngineDeadError"),
@@ -134,7 +136,8 @@ class Windows:
     def _around(self, line: int, is_end: bool, stage: int) -> range:
         if is_end and self._ends < _MOST_ENDS:
             self._ends += 1
-            return range(line - _AROUND_AN_END[0], line + _AROUND_AN_END[1])
+            before, behind = _AROUND_AN_END if self._ends <= _WIDE_ENDS else (_AROUND_LINES, 2 * _AROUND_LINES)
+            return range(line - before, line + behind)
         if self._of_load >= self._most(stage):
             return range(0)
         self._of_load += 1
