@@ -131,4 +131,4 @@ def test_the_script_is_the_entry_that_waits_for_nothing() -> None:
     assert 'vllm-console = "tui.entry:main"' in project
     code = "import sys; before = set(sys.modules); import tui.entry; print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert loaded == ["__future__", "tui", "tui.entry"]
+    assert loaded == ["tui", "tui.entry"]

@@ -1,7 +1,5 @@
 """The console script: Ctrl-C ends it quietly from its first moment on, also while it is still being imported."""
 
-from __future__ import annotations
-
 INTERRUPTED = 130
 
 
