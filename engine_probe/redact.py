@@ -36,9 +36,9 @@ _SHAPES = r"""
       | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?
     )
 """
-# A value after a telling name: quoted, a list, or a word. None, booleans, types and $REFERENCES are no secrets.
+# A value after a telling name: quoted, a list, or a word. None, booleans, types, … and $REFERENCES are no secrets.
 _VALUE = r"""
-    (?!(?:None|null|True|False|true|false|str|int|float|bool|bytes|Optional)(?![^\s,;'"()\[\]{}&|.\\])
+    (?!(?:…|\.\.\.|given|None|null|True|False|true|false|str|int|float|bool|bytes|Optional)(?![^\s,;'"()\[\]{}&|.\\])
       | \\?['"]?\$ | ['"]{2} | \\['"]\\['"] | \[\])
     (?: \[[^\]\n]{1,2000}\] | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? | \\['"][^'"\\\n]*(?:\\['"])?
       | [^\s,;'"()\[\]{}&|]+ )

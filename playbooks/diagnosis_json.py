@@ -39,7 +39,8 @@ def _as_object(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _fact(name: str, fact: Known) -> dict[str, Any]:
     info = info_of(name)
-    value = MASKED if names_a_secret(name) and isinstance(fact.value, (str, tuple)) else fact.value
+    is_secret = name.startswith("launch.") and names_a_secret(name) and isinstance(fact.value, (str, tuple))
+    value = MASKED if is_secret else fact.value
     return {
         "name": name,
         "label": info.label,

@@ -81,6 +81,7 @@ def test_secret_is_masked(text: str, expected: str) -> None:
         "token: 17, time per output token: 12.5 ms, --image-token x",
         "expected token ':', got 'end of print statement'",
         "def f(token: str, secret: Optional[str] = None)",
+        "export HF_TOKEN=… where vLLM is started, API_KEY=...; host.hub_token = given (risk: low)",
         "the secret of it, the password is kept",
         "sha256:" + "0123456789abcdef" * 4,
         "0123456789abcdef" * 4,
