@@ -25,7 +25,7 @@ _WIDE_ENDS = 5
 """So many ends of a load are looked around so widely; what comes behind them is told briefly, or again and again."""
 _MOST_OF_A_LOAD = 3000
 """Lines around errors that are read of one load; behind them, only the ends are."""
-_MOST_OF_A_SERVER = 300
+_MOST_OF_A_SERVER = 60
 """A server may answer every request with an error; what ends it says so in one of `END_WORDS`."""
 _MOST_ENDS = 200
 
@@ -78,6 +78,8 @@ class Windows:
         """Lines before this one are read whatever they are."""
         self._stage = 0
         """The one that was told last."""
+        self._serves = False
+        """Since the load began that was begun last, something was served."""
         self._of_load = self._ends = 0
         """How often something was found since the load began that was begun last."""
         self.begins: set[int] = set()
@@ -93,9 +95,11 @@ class Windows:
             line = lines.start + at
             if codes[at] & MARKS and self._begins_a_load(stages[at]):
                 self._of_load = self._ends = 0
+                self._serves = False
                 self.begins.add(line)
                 found.append(range(line, line + (_BEGINNING_LINES if line < _READ_WHOLE_LINES else 1)))
             found.append(self._around(line, is_end, stages[at]))
+        self._serves = self._serves or _SERVING in stages
         self._ahead = max(one.stop for one in found)
         return self._joined(found, lines.stop)
 
@@ -124,9 +128,8 @@ class Windows:
         """Whether nothing but an end is of interest in the block."""
         return max(codes) < MARKS and self._of_load >= self._most(stages[0])
 
-    @staticmethod
-    def _most(stage: int) -> int:
-        return _MOST_OF_A_SERVER if stage == _SERVING else _MOST_OF_A_LOAD
+    def _most(self, stage: int) -> int:
+        return _MOST_OF_A_SERVER if stage == _SERVING or self._serves else _MOST_OF_A_LOAD
 
     def _begins_a_load(self, stage: int) -> bool:
         """A front end begins, or an engine that has none."""

@@ -14,6 +14,7 @@ from engine_probe.logs.records import Reader, read_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from engine_probe.logs.index import LogIndex
     from engine_probe.logs.records import Record
 
 WHOLE_BYTES = 256 << 10
@@ -66,7 +67,7 @@ def _of_big_log(file: int) -> Iterator[Record]:
         while not log.advance(1.0):
             pass
         windows, reader = Windows(log), Reader()
-        for block in range(len(log.blocks)):
+        for block in _blocks_of_last_loads(log):
             for lines in windows.of_block(block):
                 for number in lines:
                     text = log.bytes_of(number).decode("utf-8", "replace")
@@ -74,3 +75,12 @@ def _of_big_log(file: int) -> Iterator[Record]:
         yield from reader.finish()
     finally:
         log.close()
+
+
+def _blocks_of_last_loads(log: LogIndex) -> range:
+    """From the last few loads on: of each model only the last one counts."""
+    begins = [line for line, stage in log.stage_changes() if stage == "config"]
+    models = len({name for _, name in log.models()})
+    if models == 0 or len(begins) <= 2 * models + 1:
+        return range(len(log.blocks))
+    return range(log.blocks.number_of(begins[-(2 * models + 1)]), len(log.blocks))
