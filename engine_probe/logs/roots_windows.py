@@ -27,7 +27,7 @@ _MOST_OF_A_LOAD = 3000
 """Lines around errors that are read of one load; behind them, only the ends are."""
 _MOST_OF_A_SERVER = 60
 """A server may answer every request with an error; what ends it says so in one of `END_WORDS`."""
-_MOST_ENDS = 200
+_MOST_ENDS = 60
 
 END_WORDS = (
     *(

@@ -7,6 +7,7 @@ server prints over and over is left out (quiet_runs.py), where that leaves littl
 from __future__ import annotations
 
 import os
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.records import Reader, read_text
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 WHOLE_BYTES = 256 << 10
 """Up to this size all is read: the index would cost more than it saves."""
+_END_LINES = 1_000
+"""Of a big log's end all is read: how it ends decides."""
 _MIDDLING_BYTES = 4 << 20
 _MOST_LINES = 3_000
 """More lines than that take longer than the index."""
@@ -67,11 +70,11 @@ def _of_big_log(file: int) -> Iterator[Record]:
         while not log.advance(1.0):
             pass
         windows, reader = Windows(log), Reader()
-        for block in _blocks_of_last_loads(log):
-            for lines in windows.of_block(block):
-                for number in lines:
-                    text = log.bytes_of(number).decode("utf-8", "replace")
-                    yield from reader.feed(number + 1, text)
+        end = max(0, log.line_count - _END_LINES)
+        ranges = (lines for block in _blocks_of_last_loads(log) for lines in windows.of_block(block))
+        numbers = chain.from_iterable(range(lines.start, min(lines.stop, end)) for lines in ranges)
+        for number in chain(numbers, range(end, log.line_count)):
+            yield from reader.feed(number + 1, log.bytes_of(number).decode("utf-8", "replace"))
         yield from reader.finish()
     finally:
         log.close()
@@ -81,6 +84,6 @@ def _blocks_of_last_loads(log: LogIndex) -> range:
     """From the last few loads on: of each model only the last one counts."""
     begins = [line for line, stage in log.stage_changes() if stage == "config"]
     models = len({name for _, name in log.models()})
-    if models == 0 or len(begins) <= 2 * models + 1:
+    if models == 0 or len(begins) <= models + 1:
         return range(len(log.blocks))
-    return range(log.blocks.number_of(begins[-(2 * models + 1)]), len(log.blocks))
+    return range(log.blocks.number_of(begins[-(models + 1)]), len(log.blocks))
