@@ -108,7 +108,9 @@ class Windows:
         not_plain = codes.translate(_NOT_PLAIN)
         if 1 not in not_plain:
             return
-        content = self._log.blocks.content(number)
+        lines = self._log.blocks.content(number).split(b"\n")
+        picked = list(compress(enumerate(lines), not_plain))
+        content = b"\n".join(line for _, line in picked)
         ends = [word for word in END_WORDS if word in content]
         if self._has_enough(codes, stages):
             causes: list[bytes] = []
@@ -118,8 +120,7 @@ class Windows:
             tells = codes.translate(_TELLS)
         if not (ends or causes or 1 in tells):
             return
-        lines = content.split(b"\n") if ends or causes else [b""] * len(codes)
-        for at, line in compress(enumerate(lines), not_plain):
+        for at, line in picked:
             is_end = any(word in line for word in ends)
             if is_end or tells[at] or any(word in line for word in causes):
                 yield at, is_end

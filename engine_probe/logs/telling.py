@@ -81,9 +81,9 @@ def _of_big_log(file: int) -> Iterator[Record]:
 
 
 def _blocks_of_last_loads(log: LogIndex) -> range:
-    """From the last few loads on: of each model only the last one counts."""
+    """From the last loads on, as many as there are models: of each model only the last one counts."""
     begins = [line for line, stage in log.stage_changes() if stage == "config"]
     models = len({name for _, name in log.models()})
-    if models == 0 or len(begins) <= models + 1:
+    if models == 0 or len(begins) <= models:
         return range(len(log.blocks))
-    return range(log.blocks.number_of(begins[-(models + 1)]), len(log.blocks))
+    return range(log.blocks.number_of(begins[-models]), len(log.blocks))
