@@ -32,7 +32,7 @@ class Loaded:
         self.wordings = tuple(map(CompiledWording, entry.wordings, entry.literals))
         self.vllm_range = entry.vllm
         self.is_general = entry.general
-        self.unless = tuple(Text(other.log) for other in entry.unless)
+        self.unless = tuple(map(Text, (other.log for other in entry.unless), entry.unless_literals))
 
     @property
     def spec(self) -> Playbook:
@@ -81,9 +81,14 @@ def own_library() -> tuple[Loaded, ...]:
     found = []
     for path in paths:
         entry = compiled.get(path.stem)
-        is_fresh = entry is not None and entry.digest == digest_of(path.read_bytes())
+        is_fresh = entry is not None and entry.digest == digest_of(_content(path))
         found.append(Loaded(entry, path) if entry is not None and is_fresh else _read(path, ids))
     return tuple(found)
+
+
+def _content(path: Path) -> bytes:
+    with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - two hundred files at every start
+        return file.read()
 
 
 def find(library: Sequence[Loaded], name: str) -> Loaded:
