@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from playbooks.conditions import evaluate, parse
 from playbooks.patterns import Text
-from playbooks.ranking import weight
+from playbooks.ranking import weight, worth
 from playbooks.releases import release_fits
 
 if TYPE_CHECKING:
@@ -151,11 +151,10 @@ class _Search:
         version = self._heard.version
         ranges = [one for one in (spec.vllm, playbook.vllm_range) if one]
         found = weight(
-            spec.certainty,
+            worth(spec.certainty, spec.if_unknown, len(conditions)),
             saying.place,
             is_quiet=spec.quiet or spec.at_end,
             fits_release=version is None or all(release_fits(version, one) for one in ranges),
-            unknown_conditions=len(conditions),
         )
         unknown = tuple(name for condition in conditions for name in condition.facts())
         narrow = sum(result.holds is True for result in results) + bool(spec.frames) + bool(spec.along_with)

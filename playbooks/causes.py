@@ -13,7 +13,7 @@ from playbooks.facts import info_of, lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.match import evidence_of, exception_line, first_words, layer_of_exception, matched
 from playbooks.observe import log_file
-from playbooks.ranking import of_certainty, of_unknown_conditions
+from playbooks.ranking import worth
 from playbooks.releases import release_fits
 from playbooks.session import Cause, Session, Source, Symptom
 
@@ -132,4 +132,4 @@ def _certainty(one: Sighting, playbook: Playbook, session: Session) -> float:
     ranges = [text for text in (playbook.applies_to.vllm, one.vllm) if text]
     if isinstance(version, Known) and not all(release_fits(str(version.value), text) for text in ranges):
         return _ANOTHER_RELEASE
-    return of_certainty(one.certainty) * of_unknown_conditions(_unknown_conditions(one, session) or 0)
+    return worth(one.certainty, one.if_unknown, _unknown_conditions(one, session) or 0)

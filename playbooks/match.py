@@ -29,6 +29,7 @@ class Sighting(NamedTuple):
     evidence: Evidence
     is_other: bool = False
     certainty: str = "certain"
+    if_unknown: str | None = None
     when: tuple[str, ...] = ()
     """Conditions of the wording: one that is false speaks against it, an unknown one lowers the confidence."""
     vllm: str = ""
@@ -47,7 +48,18 @@ def sightings(library: Sequence[Loaded], message: str, evidence: Evidence) -> li
             facts = wording.captured(message) if _is_loud(wording) and wording.may_match(text) else None
             if facts is not None:
                 spec = wording.spec
-                found.append(Sighting(playbook.id, facts, evidence, False, spec.certainty, tuple(spec.when), spec.vllm))
+                found.append(
+                    Sighting(
+                        playbook.id,
+                        facts,
+                        evidence,
+                        False,
+                        spec.certainty,
+                        spec.if_unknown,
+                        tuple(spec.when),
+                        spec.vllm,
+                    )
+                )
     return found
 
 

@@ -24,21 +24,18 @@ _UNDECIDED = 0.5
 """How much rivals for the same failure take away."""
 
 
-def of_certainty(certainty: str) -> float:
-    """How much a wording alone is worth."""
-    return _OF_CERTAINTY[certainty]
+def worth(certainty: str, if_unknown: str | None, unknown_conditions: int) -> float:
+    """How much a wording alone is worth, with so many of its conditions unknown: they decide, or only help."""
+    if unknown_conditions and if_unknown is not None:
+        return _OF_CERTAINTY[if_unknown]
+    return float(_OF_CERTAINTY[certainty] * _UNKNOWN_CONDITION**unknown_conditions)
 
 
-def of_unknown_conditions(count: int) -> float:
-    """What is left of a wording's worth when `count` of its conditions are not known."""
-    return _UNKNOWN_CONDITION**count
-
-
-def weight(certainty: str, place: Place, *, is_quiet: bool, fits_release: bool, unknown_conditions: int) -> float:
+def weight(worth_of_wording: float, place: Place, *, is_quiet: bool, fits_release: bool) -> float:
     """0 to 1."""
     place_weight = max(_OF_PLACE[place], _MEANT_QUIET) if is_quiet else _OF_PLACE[place]
     release = 1.0 if fits_release else _ANOTHER_RELEASE
-    return float(_OF_CERTAINTY[certainty] * place_weight * release * of_unknown_conditions(unknown_conditions))
+    return worth_of_wording * place_weight * release
 
 
 def shared(weights: Sequence[float]) -> tuple[float, ...]:

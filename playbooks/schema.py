@@ -54,6 +54,8 @@ class Wording(_Strict, frozen=True):
     """Conditions; one that is known to be false speaks against it, an unknown one lowers the confidence."""
     certainty: Literal["certain", "likely", "possible"] = "certain"
     """How surely this text means this illness, other illnesses with the same text in mind."""
+    if_unknown: Literal["likely", "possible"] | None = None
+    """The certainty while some of `when` is unknown, where those conditions decide; None: they only help."""
     quiet: bool = False
     """It is no error: also messages of level INFO are looked at, and loads that came up."""
     cover: bool = False

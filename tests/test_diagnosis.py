@@ -151,6 +151,15 @@ def test_an_unknown_condition_lowers_the_confidence_and_is_named_as_missing() ->
     assert next((item.evidence, item.decides) for item in found.missing) == ("gpu processes", ("held",))
 
 
+@pytest.mark.parametrize(("launch", "confidence"), [(None, 0.45), ("vllm serve acme/small --enforce-eager", 0.95)])
+def test_a_condition_that_decides_leaves_a_possibility_while_it_is_unknown(
+    launch: str | None, confidence: float
+) -> None:
+    one = playbook("eager", {"log": "pool of", "when": ["launch.enforce_eager is set"], "if_unknown": "possible"})
+    found = diagnosed(BANNER + ENGINE + traceback("ValueError: pool of 16 is too small"), one, launch=launch)
+    assert found.causes[0].cause.confidence == confidence
+
+
 @pytest.mark.parametrize(("release", "confidence"), [(">=0.11", 0.95), ("<0.11", 0.285), (">=0.8,<0.12", 0.95)])
 def test_another_release_speaks_against_a_wording(release: str, confidence: float) -> None:
     one = playbook("ranged", {"log": "pool of", "vllm": release})
