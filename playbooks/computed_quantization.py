@@ -9,9 +9,7 @@ from engine_probe.facts import Known, Unknown, Value
 from playbooks.computing import Computed, MissingInputError, known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playbooks.conditions import Answer, Lookup
+    from playbooks.conditions import Lookup
 
 _OTHER_NAMES = {"half": "float16", "float": "float32", "bf16": "bfloat16"}
 _NO_WORDS = ("", "auto", "None")
@@ -25,19 +23,6 @@ def _release_number(lookup: Lookup) -> tuple[float, str]:
     if found is None:
         raise MissingInputError("vLLM's release is not known")
     return int(found[1]) * 100 + int(found[2]), f"vLLM {found[1]}.{found[2]}"
-
-
-def _known_text(function: Callable[[Lookup], tuple[str, str]]) -> Callable[[Lookup], Answer]:
-    """As `known`, for words."""
-
-    def compute(lookup: Lookup) -> Answer:
-        try:
-            value, origin = function(lookup)
-        except MissingInputError as missing:
-            return Unknown(str(missing))
-        return Known(value, "computed", origin)
-
-    return compute
 
 
 def _text(lookup: Lookup, name: str) -> str | None:
@@ -79,6 +64,6 @@ COMPUTED: tuple[Computed, ...] = (
         "type that the quantization takes",
         "",
         "the dtype to load this checkpoint with, of those that its quantization method takes",
-        _known_text(_dtype_that_works),
+        known(_dtype_that_works),
     ),
 )

@@ -10,6 +10,8 @@ from playbooks.conditions import Answer, Lookup, Unset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from engine_probe.facts import Value
+
 
 class Computed(NamedTuple):
     """One computed fact."""
@@ -43,7 +45,7 @@ def first_number(lookup: Lookup, *names: str) -> float:
     return number(lookup, known)
 
 
-def known(function: Callable[[Lookup], tuple[float, str]]) -> Callable[[Lookup], Answer]:
+def known(function: Callable[[Lookup], tuple[Value, str]]) -> Callable[[Lookup], Answer]:
     """Make `function`, which returns a value with how it was made, answer Unknown where an input is missing."""
 
     def compute(lookup: Lookup) -> Answer:
