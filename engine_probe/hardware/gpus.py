@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _GIB = 1024**3
 _ORIGIN = "NVML"
+_NOT_ASKED = Unknown("it was not asked for")
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,30 @@ class GpuProcess:
     name: str
     """The executable, or "not visible here" for a process of another container."""
     used_gib: Fact
+    is_visible: bool = True
+    """False for a process that /proc does not show here, such as one outside this container: it is never offered
+    to be ended."""
+    slice_index: int | None = None
+    """The MIG slice that it runs on, where the GPU is cut into slices."""
+
+
+@dataclass(frozen=True)
+class MigSlice:
+    """One MIG device of a GPU. Its utilisation is not measured by NVML, so it has none."""
+
+    index: int
+    uuid: str
+    name: str
+    total_gib: Fact
+    used_gib: Fact
+    free_gib: Fact
+    processes: tuple[GpuProcess, ...] = ()
 
 
 @dataclass(frozen=True)
 class Gpu:
+    """Sizes, rates and states of one GPU. The facts below `processes_unavailable` are only asked by `GpuWatch`."""
+
     index: int
     uuid: str
     name: str
@@ -36,6 +57,33 @@ class Gpu:
     processes: tuple[GpuProcess, ...]
     processes_unavailable: str | None = None
     """Why `processes` is empty, when it could not be read."""
+    reserved_gib: Fact = _NOT_ASKED
+    """The driver's own share of `total_gib`."""
+    cuda_total_gib: Fact = _NOT_ASKED
+    """What torch and vLLM see as the GPU's total memory."""
+    peak_used_gib: Fact = _NOT_ASKED
+    """The highest `used_gib` since the reading before this one."""
+    utilization_percent: Fact = _NOT_ASKED
+    power_watts: Fact = _NOT_ASKED
+    power_limit_watts: Fact = _NOT_ASKED
+    temperature_celsius: Fact = _NOT_ASKED
+    sm_clock_mhz: Fact = _NOT_ASKED
+    memory_clock_mhz: Fact = _NOT_ASKED
+    throttle: Fact = _NOT_ASKED
+    """Why the clocks are held down, in words; "none"."""
+    ecc_errors: Fact = _NOT_ASKED
+    """Uncorrected ones since the driver was loaded."""
+    row_remap: Fact = _NOT_ASKED
+    """"none", "pending: a reset is needed" or "failed"."""
+    xid: Fact = _NOT_ASKED
+    """The last Xid error seen while watching; 0 for none."""
+    pcie: Fact = _NOT_ASKED
+    """Such as "gen 4 x16"."""
+    nvlinks: Fact = _NOT_ASKED
+    """How many NVLinks are up."""
+    bus_id: Fact = _NOT_ASKED
+    slices: tuple[MigSlice, ...] = ()
+    """Not empty only in MIG mode: then memory and processes belong to the slices."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +94,9 @@ class GpuState:
     unavailable: str | None = None
     driver_version: str | None = None
     cuda_version: str | None = None
+    links: tuple[tuple[str, ...], ...] = ()
+    """How GPU i reaches GPU j: "self", "NVLink", "PCIe switch", "PCIe host bridge", "same NUMA node", "other NUMA node",
+    with ", no P2P" where peers cannot read each other's memory, or "unknown". Asked once; empty where it was not."""
 
 
 def read_gpus() -> GpuState:

@@ -11,6 +11,7 @@ from engine_probe.hardware.cgroup import NoLimit, read_limit
 
 _GIB = 1024**3
 _KIB_PER_GIB = 1024**2
+_NOT_ASKED = Unknown("it was not asked for")
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,22 @@ class HostState:
     shm_free_gib: Fact
     cgroup_limit_gib: Fact | None
     cgroup_used_gib: Fact | None
+    ram_cached_gib: Fact = _NOT_ASKED
+    cpu_percent: Fact = _NOT_ASKED
+    """Of all cores together, 0 to 100."""
+    disks: tuple[Disk, ...] = ()
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A file system that models or caches lie on. `read_mib_per_second` since the reading before."""
+
+    path: str
+    what: str
+    """Such as "models" or "caches", in words."""
+    total_gib: Fact
+    free_gib: Fact
+    read_mib_per_second: Fact
 
 
 def read_host(root: Path = Path("/")) -> HostState:
