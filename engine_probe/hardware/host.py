@@ -30,6 +30,10 @@ class HostState:
     cpu_percent: Fact = _NOT_ASKED
     """Of all cores together, 0 to 100."""
     disks: tuple[Disk, ...] = ()
+    cgroup_cached_gib: Fact = _NOT_ASKED
+    """The part of `cgroup_used_gib` that is file cache, which the kernel gives back before it kills (memory.stat)."""
+    open_files_limit: Fact = _NOT_ASKED
+    """How many files a process started from here may have open (soft limit)."""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ class Server:
     """One of `stage_names.STAGES`. Its source is "parsed" from the server's log or "computed" from its processes."""
     stage_detail: str = ""
     """Such as "4 of 6 shards"; empty where nothing more is known."""
+    stage_since: float | None = None
+    """When it was first seen in that stage, seconds since the epoch."""
     argv: tuple[str, ...] = ()
     """Masked."""
     version: Fact = NOT_SAID
