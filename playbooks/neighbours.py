@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from playbooks.facts_of_evidence import NEIGHBOURS
+from playbooks.gpu_shares import default_share
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,12 +28,9 @@ def gpus_used(launch: Launch) -> tuple[int, ...]:
 
 
 def neighbour_facts(
-    launch: Launch | None, deployment: Deployment | None, version: str | None, host_gpus: Collection[int] = ()
+    launch: Launch, deployment: Deployment, version: str | None, host_gpus: Collection[int] = ()
 ) -> dict[str, Fact]:
-    """Of `launch` among the deployment's; unknown without one of the two. `host_gpus`: those that there are."""
-    if launch is None or deployment is None:
-        reason = Unknown("no deployment was given" if deployment is None else "no launch was given")
-        return {row[0]: reason for row in NEIGHBOURS}
+    """Of `launch` among the deployment's. `host_gpus`: those that there are."""
     mine = set(gpus_used(launch))
     others = [one for one in deployment.models if one.name != launch.name and mine & set(gpus_used(one))]
     together = [_utilization(one, version) for one in (launch, *others)]
@@ -64,11 +61,8 @@ def neighbour_facts(
 
 
 def _utilization(launch: Launch, version: str | None) -> float | None:
-    """As written, else the release's default (vllm/config/cache.py: 0.9, from 0.20 on 0.92)."""
+    """As written, else the release's default."""
     written = launch.arg("gpu-memory-utilization")
     if isinstance(written, (int, float)) and not isinstance(written, bool):
         return float(written)
-    if written is not None or version is None:
-        return None
-    parts = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    return 0.92 if parts >= (0, 20) else 0.9
+    return default_share(version) if written is None else None

@@ -1,0 +1,119 @@
+"""GPU memory that is held by what should not hold it: orphans, processes that are not seen here, strangers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playbooks.alert import Alert, clock, gib, gpu_names, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from engine_probe.hardware.gpus import Gpu, GpuProcess
+    from engine_probe.hardware.reading import ProcessReading, Reading, Server
+
+HELD_GIB = 1.0
+"""What a stranger may hold without a word: a desktop, a monitor or a bare CUDA context takes some hundred MiB."""
+UNLISTED_GIB = 2.0
+"""Drivers before 510 count their own reserve of up to 1 GiB as used; what is beyond that belongs to somebody."""
+_OTHER = "gpu-memory-held-by-other-process"
+
+
+def held_memory_alerts(reading: Reading) -> Iterator[Alert]:
+    for server in reading.servers:
+        if server.state == "orphan":
+            yield _orphan(server, reading)
+    for gpu in reading.gpus.gpus:
+        yield from _unseen(gpu)
+        yield from _unlisted(gpu)
+        yield from _strangers(gpu, reading)
+
+
+def held_by_gpu(server: Server, processes: Iterable[ProcessReading]) -> dict[int, float]:
+    """What a server holds on each GPU where that is known, in GiB."""
+    held = {split.gpu: size for split in server.memory if (size := number(split.used_gib)) is not None}
+    if held:
+        return held
+    for process in processes:
+        for gpu, fact in process.gpu_gib if process.pid in server.pids else ():
+            if (size := number(fact)) is not None:
+                held[gpu] = held.get(gpu, 0.0) + size
+    return held
+
+
+def _orphan(server: Server, reading: Reading) -> Alert:
+    held = held_by_gpu(server, reading.processes)
+    whose = f"pid {server.pid}"
+    if server.started is not None:
+        whose += f", started {clock(server.started, reading.time)}"
+    if held:
+        about = gpu_names(held)
+        text = f"{about}: {gib(sum(held.values()))} held by an engine whose parent is gone ({whose})"
+    else:
+        about = gpu_names(server.gpus) if server.gpus else server.name
+        text = f"{about}: left over from an engine whose parent is gone ({whose}){_resident(server, reading)}"
+    what = f"End it, with its children: kill {server.pid}, and kill -9 what is still there some seconds later."
+    return Alert("error", text, about, "orphan-engine-holds-gpu", server.pid, what)
+
+
+def _resident(server: Server, reading: Reading) -> str:
+    """Shared pages count once where that was measured."""
+    sizes = [
+        size
+        for one in reading.processes
+        if one.pid in server.pids
+        and (size := number(one.pss_gib) if number(one.pss_gib) is not None else number(one.rss_gib)) is not None
+    ]
+    return f": {gib(sum(sizes))} of RAM" if sizes else ""
+
+
+def _unseen(gpu: Gpu) -> Iterator[Alert]:
+    """The owner is of another container or of the host; from here nobody can end it."""
+    found = [(one, size) for one in _of(gpu) if not one.is_visible and (size := number(one.used_gib)) is not None]
+    total = sum(size for _, size in found)
+    if total < HELD_GIB:
+        return
+    about = f"GPU {gpu.index}"
+    pids = ", ".join(str(one.pid) for one, _ in found[:4]) + (", …" if len(found) > 4 else "")
+    who = (
+        f"a process that is not visible here (pid {pids})"
+        if len(found) == 1
+        else f"processes not visible here ({pids})"
+    )
+    what = "Look on the host or in the other containers whose it is, or take another GPU."
+    yield Alert("warning", f"{about}: {gib(total)} held by {who}", about, _OTHER, None, what)
+
+
+def _unlisted(gpu: Gpu) -> Iterator[Alert]:
+    """More is in use than all listed processes hold; asked only where every size is known."""
+    used, sizes = number(gpu.used_gib), [number(one.used_gib) for one in _of(gpu)]
+    if used is None or None in sizes or gpu.processes_unavailable is not None or gpu.slices:
+        return
+    rest = used - sum(size for size in sizes if size is not None)
+    if rest < UNLISTED_GIB:
+        return
+    about = f"GPU {gpu.index}"
+    text = f"{about}: {gib(rest)} held by processes that the driver does not list here"
+    what = "Look on the host or in the other containers: nvidia-smi there shows whose it is."
+    yield Alert("warning", text, about, _OTHER, None, what)
+
+
+def _strangers(gpu: Gpu, reading: Reading) -> Iterator[Alert]:
+    """A process of no engine, where a model loads: it has less than it counts on."""
+    loading = [one.name for one in reading.servers if one.state == "loading" and gpu.index in one.gpus]
+    if not loading:
+        return
+    engines = {pid for server in reading.servers for pid in (server.pid, *server.pids)}
+    about = f"GPU {gpu.index}"
+    for one in _of(gpu):
+        size = number(one.used_gib)
+        if one.is_visible and one.pid not in engines and size is not None and size >= HELD_GIB:
+            text = f"{about}: {gib(size)} held by {one.name} (pid {one.pid}), where {', '.join(loading)} loads"
+            what = "End it if nobody needs it, or give the model another GPU or a smaller --gpu-memory-utilization."
+            yield Alert("warning", text, about, _OTHER, one.pid, what)
+
+
+def _of(gpu: Gpu) -> list[GpuProcess]:
+    """With the processes of its slices, each once."""
+    listed = [*gpu.processes, *(one for part in gpu.slices for one in part.processes)]
+    return list({(one.pid, one.slice_index): one for one in listed}.values())
