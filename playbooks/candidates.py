@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from playbooks.conditions import evaluate, parse
@@ -96,6 +95,8 @@ class _Search:
         return [candidate for one in playbooks if (candidate := self._candidate(one)) is not None]
 
     def _candidate(self, playbook: Loaded) -> Candidate | None:
+        if not playbook.may_match(self._loud, self._all):
+            return None
         hit = [wording for wording in playbook.wordings if wording.may_match(self._text_for(wording))]
         seen = [one for wording in hit for one in self._seen(wording, playbook)]
         if not seen or self._is_another(playbook):
@@ -119,18 +120,17 @@ class _Search:
         for saying in sayings[-_AT_END:] if spec.at_end else sayings:
             if (saying.is_cover and not spec.cover) or not wording.may_match(saying.plain):
                 continue
-            if not _fits_stage(spec, saying):  # asked before the pattern is compiled
+            # Both are asked before the pattern, which may be long, is compiled.
+            if not _fits_stage(spec, saying) or not _fits_frames(wording, saying):
                 continue
             facts = wording.captured(saying.text)
-            if facts is not None and self._fits(wording, saying):
+            if facts is not None and self._fits(wording):
                 one = self._weighed(wording, playbook, saying, facts)
                 if one is not None:
                     yield one
 
-    def _fits(self, wording: CompiledWording, saying: Saying) -> bool:
+    def _fits(self, wording: CompiledWording) -> bool:
         spec = wording.spec
-        if spec.frames and not compile_frames(spec.frames).search(saying.frames_text):
-            return False
         if spec.along_with and not self._is_said(spec.along_with):
             return False
         return not (spec.absent and self._is_said(spec.absent))
@@ -171,6 +171,6 @@ def _fits_stage(spec: Wording, saying: Saying) -> bool:
     return not spec.stages or saying.stage is None or saying.stage in spec.stages
 
 
-def compile_frames(text: str) -> re.Pattern[str]:
-    """Frames are code: case counts and a space is a space. Raises re.error."""
-    return re.compile(text.strip(), re.MULTILINE)
+def _fits_frames(wording: CompiledWording, saying: Saying) -> bool:
+    frames = wording.frames
+    return frames is None or (frames.may_match(saying.plain_frames) and bool(frames.search(saying.frames_text)))

@@ -13,23 +13,33 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engine_probe.literals import literals_of
-from playbooks.schema import OtherIllness, Playbook, Wording  # noqa: TC001 - msgspec reads them at run time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from playbooks.schema import Playbook
+
 COMPILED = Path(__file__).parent / "compiled.json"
 
 
+class Needs(msgspec.Struct, frozen=True, array_like=True):
+    """What must occur for one wording to match: asked of hundreds of them before anything else is decoded."""
+
+    is_loud: bool
+    """Only complaints are looked at."""
+    literals: list[str]
+    """See engine_probe/literals.py."""
+    frames: list[str] = []
+    """The same of the pattern for frames."""
+
+
 class Entry(msgspec.Struct, frozen=True):
-    """What matching needs of one playbook, and the whole of it as JSON that is decoded when it is asked for."""
+    """What tells whether a playbook may match, and the whole of it as JSON that is decoded when it may."""
 
     id: str
     digest: str
-    wordings: list[Wording]
-    literals: list[list[str]]
-    """Of each wording, see engine_probe/literals.py."""
-    unless: list[OtherIllness]
+    needs: list[Needs]
+    """Of each wording."""
     unless_literals: list[list[str]]
     vllm: str
     """Release range of the whole playbook."""
@@ -47,9 +57,10 @@ def entry_of(spec: Playbook, content: bytes) -> Entry:
     return Entry(
         id=spec.playbook,
         digest=digest_of(content),
-        wordings=spec.symptoms.any,
-        literals=[list(literals_of(wording.log)) for wording in spec.symptoms.any],
-        unless=spec.symptoms.unless,
+        needs=[
+            Needs(not (one.quiet or one.at_end), list(literals_of(one.log)), list(literals_of(one.frames or "")))
+            for one in spec.symptoms.any
+        ],
         unless_literals=[list(literals_of(other.log)) for other in spec.symptoms.unless],
         vllm=spec.applies_to.vllm,
         general=spec.general,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from playbooks.evidence_host import host_facts
-from playbooks.neighbours import neighbour_facts
+from playbooks.facts_of_evidence import FROM_HOST_STATE, NEIGHBOURS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine_probe.engine_packages import Packages
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
@@ -26,6 +27,8 @@ class Evidence:
     model_dir: Path | None = None
     host_state: HostState | None = None
     packages: Packages | None = None
+    measured: Mapping[str, Fact] = field(default_factory=dict)
+    """What whoever asks has found out already; it comes before what is found here, and a reason before another."""
 
     def launch_of(self, model: str | None) -> Launch | None:
         """The launch whose log tells of `model`: the only one, or the deployment's of that model or name."""
@@ -40,15 +43,32 @@ class Evidence:
     def facts(self, launch: Launch | None, version: str | None) -> dict[str, Fact]:
         """Everything that is known of `launch` beside its log; unknown facts say why."""
         base = self.deployment.path.parent if self.deployment is not None and self.deployment.path else Path()
-        found = host_facts(self.host_state, launch)
-        gpus = self.host_state.gpu_indices if self.host_state is not None else ()
-        found |= neighbour_facts(launch, self.deployment, version, gpus)
-        found |= package_facts(self.packages)
+        found = self._host_facts(launch) | self._neighbour_facts(launch, version) | package_facts(self.packages)
         if launch is not None:
             from playbooks.evidence_files import file_facts  # noqa: PLC0415 - only a launch has files to look at
 
             found |= file_facts(launch, base, self.model_dir)
-        return found
+        return found | {
+            name: fact
+            for name, fact in self.measured.items()
+            if isinstance(fact, Known) or not isinstance(found.get(name), Known)
+        }
+
+    def _host_facts(self, launch: Launch | None) -> dict[str, Fact]:
+        if self.host_state is None:
+            return dict.fromkeys(FROM_HOST_STATE, Unknown("no state of the host was given"))
+        from playbooks.evidence_host import host_facts  # noqa: PLC0415 - a log by itself has no host
+
+        return host_facts(self.host_state, launch)
+
+    def _neighbour_facts(self, launch: Launch | None, version: str | None) -> dict[str, Fact]:
+        if launch is None or self.deployment is None:
+            reason = Unknown("no deployment was given" if self.deployment is None else "no launch was given")
+            return {row[0]: reason for row in NEIGHBOURS}
+        from playbooks.neighbours import neighbour_facts  # noqa: PLC0415 - nor neighbours
+
+        gpus = self.host_state.gpu_indices if self.host_state is not None else ()
+        return neighbour_facts(launch, self.deployment, version, gpus)
 
     def notes(self, launch: Launch | None, model: str | None, version: str | None) -> tuple[str, ...]:
         """What does not fit: flags that this vLLM lacks, another model than the log's, packages that vLLM refuses."""

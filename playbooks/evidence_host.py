@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Known, Unknown
 from playbooks.evidence_host_file import read_state
-from playbooks.facts_of_evidence import GPUS, HOST
+from playbooks.facts_of_evidence import FROM_HOST_STATE
 from playbooks.neighbours import gpus_used
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _HOST_KEYS = {
     "host.cache_free_gib": "cache_free_gib",
     "host.open_files_limit": "open_files_limit",
 }
-_MEASURED_GPU = ("gpu.total_gib", "gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.largest_other_pid",
-                 "gpu.largest_other_name")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,9 @@ def read_host_state(path: Path) -> HostState:
     return HostState(read_state(path), str(path))
 
 
-def host_facts(state: HostState | None, launch: Launch | None) -> dict[str, Fact]:
+def host_facts(state: HostState, launch: Launch | None) -> dict[str, Fact]:
     """`gpu.*` of the launch's GPU with least free memory, and `host.*`."""
-    names = [row[0] for row in (*GPUS, *HOST)] + list(_MEASURED_GPU) + list(_HOST_KEYS)
-    if state is None:
-        return dict.fromkeys(names, Unknown("no state of the host was given"))
-    facts: dict[str, Fact] = dict.fromkeys(names, Unknown(f"{state.origin} does not tell"))
+    facts: dict[str, Fact] = dict.fromkeys(FROM_HOST_STATE, Unknown(f"{state.origin} does not tell"))
     facts |= _known(_host_values(state), state.origin)
     chosen = _gpu_of(state, launch)
     if chosen is not None:

@@ -70,6 +70,17 @@ HOST = (
     ("host.is_wsl", "runs in WSL", "", "the kernel is that of Windows' Linux subsystem"),
     ("load.is_serving", "serves requests", "", "the load came up and answered /health (measured by a load)"),
 )
+FROM_HOST_STATE = (
+    *(row[0] for row in (*GPUS, *HOST)),
+    "gpu.total_gib",
+    "gpu.free_before_launch_gib",
+    "gpu.used_by_others_gib",
+    "gpu.largest_other_pid",
+    "gpu.largest_other_name",
+    "host.total_gib",
+    "host.available_gib",
+)
+"""Names of all that a state of the host may tell; those that a probe measures too are described with its facts."""
 UNMET = (
     ("packages_unmet.count", "packages that do not meet vLLM's requirements", "", "as vLLM's own metadata says"),
     ("packages_unmet.first", "the first of them", "", "what is installed and what vLLM wants"),

@@ -6,6 +6,7 @@ Only files that were changed since they were compiled are read as YAML, which is
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,31 +16,52 @@ from engine_probe.errors import InputError, nearest_word
 from engine_probe.locations import find_locations
 from playbooks.compiled import Entry, digest_of, read_compiled
 from playbooks.patterns import CompiledWording, Text
-from playbooks.schema import Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from playbooks.schema import Playbook
+
 
 class Loaded:
-    """A checked playbook. What matching needs is there at once; `spec` is decoded when it is first asked for."""
+    """A checked playbook. What tells whether it may match is there at once; the rest is decoded when it is wanted."""
 
     def __init__(self, entry: Entry, path: Path, spec: Playbook | None = None) -> None:
         self.id = entry.id
         self.path = path
         self.entry = entry
         self._spec = spec
-        self.wordings = tuple(map(CompiledWording, entry.wordings, entry.literals))
         self.vllm_range = entry.vllm
         self.is_general = entry.general
-        self.unless = tuple(map(Text, (other.log for other in entry.unless), entry.unless_literals))
 
     @property
     def spec(self) -> Playbook:
         """The whole playbook."""
         if self._spec is None:
+            from playbooks.schema import Playbook  # noqa: PLC0415 - most logs want few playbooks, a healthy one none
+
             self._spec = msgspec.json.decode(self.entry.spec, type=Playbook)
         return self._spec
+
+    @cached_property
+    def wordings(self) -> tuple[CompiledWording, ...]:
+        needs = zip(self.spec.symptoms.any, self.entry.needs, strict=True)
+        return tuple(CompiledWording(wording, one.literals, one.frames) for wording, one in needs)
+
+    @cached_property
+    def unless(self) -> tuple[Text, ...]:
+        return tuple(map(Text, (other.log for other in self.spec.symptoms.unless), self.entry.unless_literals))
+
+    def may_match(self, complaints: str, everything: str) -> bool:
+        """False when no wording can match texts whose plain forms (engine_probe/literals.py) these are."""
+        for needs in self.entry.needs:  # plain loops: asked hundreds of times for each log
+            text = complaints if needs.is_loud else everything
+            for literal in needs.literals:
+                if literal in text:
+                    return True
+            if not needs.literals:
+                return True
+        return False
 
 
 def library_folder() -> Path:

@@ -24,18 +24,32 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<!\\)\s+", r"\\s+", text.strip()), re.IGNORECASE)
 
 
+def compile_frames(text: str) -> re.Pattern[str]:
+    """Frames are code: case counts and a space is a space. Raises re.error."""
+    return re.compile(text.strip(), re.MULTILINE)
+
+
 class Text:
     """One pattern, compiled when it is first wanted: a log calls for few of several hundred."""
 
-    def __init__(self, log: str, literals: Sequence[str] | None = None) -> None:
-        """Raises re.error where `literals`, what `may_match` asks for, is not given and `log` does not compile."""
+    def __init__(
+        self,
+        log: str,
+        literals: Sequence[str] | None = None,
+        compile_text: Callable[[str], re.Pattern[str]] | None = None,
+    ) -> None:
+        """Raises re.error where `literals`, what `may_match` asks for, is not given and `log` does not compile.
+
+        `compile_text`: another way to read `log` than `compile_pattern`.
+        """
         self.log = log
         self.literals = tuple(literals_of(log) if literals is None else literals)
+        self._compile = compile_text or compile_pattern
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Raises re.error."""
-        return compile_pattern(self.log)
+        return self._compile(self.log)
 
     def may_match(self, plain: str) -> bool:
         """False when the pattern cannot match a text whose `literals.plain` form is (part of) `plain`."""
@@ -51,9 +65,12 @@ class Text:
 class CompiledWording(Text):
     """A wording with its patterns."""
 
-    def __init__(self, spec: Wording, literals: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, spec: Wording, literals: Sequence[str] | None = None, frames_literals: Sequence[str] | None = None
+    ) -> None:
         super().__init__(spec.log, literals)
         self.spec = spec
+        self.frames = None if spec.frames is None else Text(spec.frames, frames_literals, compile_frames)
 
     @property
     def id(self) -> str:

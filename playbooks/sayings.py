@@ -43,10 +43,14 @@ class Saying:
     def plain(self) -> str:
         return plain(self.text)
 
-    @property
+    @cached_property
     def frames_text(self) -> str:
         """`vllm/v1/worker/gpu_worker.py:init_device`, one a line, outermost first."""
         return "\n".join(f"{frame.file}:{frame.function}" for frame in self.frames)
+
+    @cached_property
+    def plain_frames(self) -> str:
+        return plain(self.frames_text)
 
 
 def sayings_of(attempt: Attempt, covers: Wrappers) -> tuple[Saying, ...]:

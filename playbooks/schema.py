@@ -21,8 +21,8 @@ Layer = Literal["frontend", "engine", "worker", "model_runner", "outside"]
 SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wrong"]
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Common to all: what is written and not known here is an error."""
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """Common to all: what is written and not known here is an error; what is left out is not written either."""
 
 
 class AppliesTo(_Strict, frozen=True):

@@ -54,7 +54,7 @@ def test_as_many_free_gpus_as_the_launch_needs_or_none() -> None:
 
 
 def test_without_a_deployment_nothing_is_known_of_neighbours() -> None:
-    fact = neighbour_facts(CODE, None, None)["neighbours.count"]
+    fact = Evidence(CODE).facts(CODE, None)["neighbours.count"]
     assert fact == Unknown("no deployment was given")
 
 
@@ -98,7 +98,7 @@ def test_a_saved_state_tells_of_the_launchs_fullest_gpu() -> None:
 
 
 def test_no_state_is_unknown_with_why() -> None:
-    assert host_facts(None, CODE)["gpu.total_gib"] == Unknown("no state of the host was given")
+    assert Evidence(CODE).facts(CODE, None)["gpu.total_gib"] == Unknown("no state of the host was given")
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"gpus": 3}', "{" * 9])

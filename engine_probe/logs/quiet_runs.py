@@ -20,13 +20,14 @@ _RECORD = (
     rb"(?:(?:Engine \d{1,4}: )?Avg prompt throughput: |(?:Received|Added|Finished) request )"
 )
 _ACCESS = rb':     [^\s"]+ - "[A-Z]{1,10} [^\s"]+ HTTP/[\d.]{1,4}" 2\d\d '
-_QUIET = rb"INFO(?:" + _RECORD + rb"|" + _ACCESS + rb")[^\r\x1b\n]*\n"
+_QUIET = rb"INFO(?:" + _RECORD + rb"|" + _ACCESS + rb")"
 
 
 def other_lines(content: bytes) -> Iterator[tuple[int, list[bytes]]]:
     """The stretches of lines that are not inside a run of quiet ones: the number of the first, from 1, and all."""
     at, number = 0, 1
-    for run in _runs().finditer(content):
+    is_plain = b"\r" not in content and b"\x1b" not in content
+    for run in _runs(is_plain).finditer(b"\n" + content):  # so a place in it is that behind the sign before
         start, end = run.start("rest"), content.rfind(b"\n", 0, run.end() - 1) + 1  # the last line stays
         yield number, content[at:start].removesuffix(b"\n").split(b"\n")
         number += content.count(b"\n", at, end)
@@ -35,8 +36,13 @@ def other_lines(content: bytes) -> Iterator[tuple[int, list[bytes]]]:
         yield number, content[at:].removesuffix(b"\n").split(b"\n")
 
 
-@lru_cache(maxsize=1)
-def _runs() -> re.Pattern[bytes]:
-    """Three quiet lines or more of one process, which may print some of them without its tag."""
-    rest = rb"(?P<rest>(?:(?:(?P=tag))?" + _QUIET + rb"){2,})"
-    return re.compile(rb"^(?P<tag>" + _TAG + rb"|)" + _QUIET + rest, re.MULTILINE)
+@lru_cache(maxsize=2)
+def _runs(is_plain: bool) -> re.Pattern[bytes]:
+    """Three quiet lines or more of one process, which may print some of them without its tag.
+
+    It begins before a line and ends before a line end: looking for line ends is faster than for line starts. A line
+    that draws over itself or moves the cursor is not quiet; without any such, lines are passed faster.
+    """
+    quiet = _QUIET + (rb".*" if is_plain else rb"[^\r\x1b\n]*")
+    rest = rb"(?P<rest>(?:\n(?:(?P=tag))?" + quiet + rb"){2,})(?=\n)"
+    return re.compile(rb"\n(?P<tag>" + _TAG + rb"|)" + quiet + rest)

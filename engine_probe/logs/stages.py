@@ -107,7 +107,7 @@ def read_wordings(path: Path | None = None) -> Wordings:
 def first_word_of(source: str) -> str | None:
     """The word that every message of this pattern begins with; None where there is none."""
     word = _FIRST_WORD.match(source)
-    return None if word is None or "|" in _outside_groups(source) else word[1]
+    return None if word is None or ("|" in source and "|" in _outside_groups(source)) else word[1]
 
 
 def _outside_groups(source: str) -> str:
