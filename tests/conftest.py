@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fake_gpus import LIBRARY, FakeDriver, build_library, compiler
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine_probe.engine import Engine
 
 
@@ -51,11 +52,14 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the stand-in as libnvidia-ml.so.1."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler (cc) to build the stand-in driver library with")
-    folder = tmp_path_factory.mktemp("nvml")
-    source = Path(__file__).parent / "fake_nvml" / "fake_nvml.c"
-    command = [compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / "libnvidia-ml.so.1"), str(source)]
-    subprocess.run(command, check=True)
-    return folder
+    if compiler() is None:
+        pytest.skip("no C compiler (cc, or the package ziglang) to build the stand-in driver library with")
+    return build_library(tmp_path_factory.mktemp("nvml")).parent
+
+
+@pytest.fixture
+def fake_driver(nvml_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    """The stand-in with a state of the test's own; nvidia-ml-py of this process and of children finds it."""
+    driver = FakeDriver(nvml_folder / LIBRARY, tmp_path)
+    driver.load_here(monkeypatch)
+    return driver

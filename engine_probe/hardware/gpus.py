@@ -55,6 +55,7 @@ class Gpu:
     used_gib: Fact
     free_gib: Fact
     processes: tuple[GpuProcess, ...]
+    """In MIG mode those of all slices, each with its `slice_index`."""
     processes_unavailable: str | None = None
     """Why `processes` is empty, when it could not be read."""
     reserved_gib: Fact = _NOT_ASKED
@@ -83,7 +84,7 @@ class Gpu:
     """How many NVLinks are up."""
     bus_id: Fact = _NOT_ASKED
     slices: tuple[MigSlice, ...] = ()
-    """Not empty only in MIG mode: then memory and processes belong to the slices."""
+    """Not empty only in MIG mode: then memory and processes belong to the slices, which list them too."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,8 @@ class GpuState:
     driver_version: str | None = None
     cuda_version: str | None = None
     links: tuple[tuple[str, ...], ...] = ()
-    """How GPU i reaches GPU j: "self", "NVLink", "PCIe switch", "PCIe host bridge", "same NUMA node", "other NUMA node",
-    with ", no P2P" where peers cannot read each other's memory, or "unknown". Asked once; empty where it was not."""
+    """How GPU i reaches GPU j: "self", "NVLink", "PCIe switch", "PCIe host bridge", "same NUMA node" or "other NUMA
+    node", with ", no P2P" where peers cannot read each other's memory, or "unknown". Asked once; empty where not."""
 
 
 def read_gpus() -> GpuState:

@@ -1,196 +1,248 @@
-/* A stand-in for NVIDIA's libnvidia-ml.so.1: says what the file named by FAKE_NVML_STATE says, read at each call.
+/* A stand-in for NVIDIA's libnvidia-ml.so.1: says what the file named by FAKE_NVML_STATE says. The file may be changed
+ * while the library is loaded; write another one and move it over the old one. Calls are counted by name in the file
+ * named by FAKE_NVML_CALLS (records of 56 bytes of name and a 64-bit number). A function is missing, as in an old
+ * driver, when this is compiled with -DFUNCTION=missing_FUNCTION.
  *
- * One item a line, words separated by spaces, the rest of the line being a name:
- *   init CODE | driver VERSION | cuda NUMBER | gpu INDEX UUID TOTAL USED RESERVED NAME… | memory-v2 CODE
- *   handle INDEX CODE | process INDEX PID USED | processes INDEX CODE          (bytes; USED -1: not available)
+ * One item a line, words separated by spaces, # and unknown words ignored; sizes in bytes; -1 is all ones:
+ *   driver VERSION | cuda NUMBER                      13000 is 13.0
+ *   gpu INDEX UUID TOTAL USED RESERVED NAME…          NAME is the rest of the line
+ *   set INDEX KEY NUMBER                              KEY: utilization memory-utilization (%) power power-limit (mW)
+ *       temperature fan sm-clock memory-clock (MHz) throttle (bits, such as 0x40) ecc ecc-corrected remap-pending
+ *       remap-failed (0 or 1) pcie-gen pcie-width nvlinks nvlinks-up; `set INDEX bus 00000000:1B:00.0`
+ *   process INDEX PID USED [KIND [SLICE]]             USED -1: not available; KIND: compute graphics mps
+ *   link I J LEVEL [nvlink] [no-p2p]                  LEVEL: internal single multiple hostbridge node system or a
+ *       number; I and J may be *; the last line counts
+ *   mig INDEX MODE [PENDING] | slice INDEX SLICE UUID TOTAL USED NAME…
+ *   xid INDEX CODE                                    an event, told once, to who waits when the line is added
+ *   error FUNCTION INDEX CODE                         FUNCTION with or without _v2, or *; INDEX: *, 3, or 3.1 for slice
+ *       1 of GPU 3; without INDEX in the function: *
+ *   reloads NUMBER                                    another number: all is uninitialized until the next nvmlInit
+ * A GPU whose line is taken away is lost. Short forms of errors:
+ *   init CODE | memory-v2 CODE | handle INDEX CODE | processes INDEX CODE
  * Layouts are those of nvml.h, driver 525 and newer.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MAX_GPUS 16
-#define NVML_SUCCESS 0
-#define NVML_ERROR_UNINITIALIZED 1
-#define NVML_ERROR_INVALID_ARGUMENT 2
-#define NVML_ERROR_INSUFFICIENT_SIZE 7
-#define NVML_ERROR_UNKNOWN 999
+#include "fake_call.h"
 
-typedef int nvmlReturn_t;
-typedef struct { int index; } device;
-typedef device *nvmlDevice_t;
-typedef struct { unsigned long long total, free, used; } nvmlMemory_t;
-typedef struct { unsigned int version; unsigned long long total, reserved, free, used; } nvmlMemory_v2_t;
+typedef struct { u64 total, free, used; } nvmlMemory_t;
+typedef struct { unsigned int version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
+typedef struct { unsigned int pid; u64 usedGpuMemory; } nvmlProcessInfo_v1_t;
+typedef struct { unsigned int pid; u64 usedGpuMemory; unsigned int gpuInstanceId, computeInstanceId; } nvmlProcessInfo_t;
+typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
 typedef struct {
-    unsigned int pid;
-    unsigned long long usedGpuMemory;
-    unsigned int gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_t;
+    char busIdLegacy[16];
+    unsigned int domain, bus, device, pciDeviceId, pciSubSystemId;
+    char busId[32];
+} nvmlPciInfo_t;
+#define MIG_SLICES_AT_MOST 7
 
-typedef struct {
-    char uuid[96], name[96];
-    unsigned long long total, used, reserved;
-    int handle_code, processes_code, present;
-} gpu;
-
-typedef struct {
-    int init_code, cuda, memory_v2_code, count;
-    char driver[80];
-    gpu gpus[MAX_GPUS];
-} state;
-
-static device handles[MAX_GPUS];
-
-static FILE *open_state(void) {
-    const char *path = getenv("FAKE_NVML_STATE");
-    return path ? fopen(path, "r") : NULL;
-}
-
-static int read_state(state *s) {
-    char line[512];
-    FILE *file = open_state();
-    memset(s, 0, sizeof *s);
-    if (!file) return NVML_ERROR_UNKNOWN;
-    while (fgets(line, sizeof line, file)) {
-        int index, code;
-        gpu g;
-        memset(&g, 0, sizeof g);
-        sscanf(line, "init %d", &s->init_code);
-        sscanf(line, "driver %79s", s->driver);
-        sscanf(line, "cuda %d", &s->cuda);
-        sscanf(line, "memory-v2 %d", &s->memory_v2_code);
-        if (sscanf(line, "gpu %d %95s %llu %llu %llu %95[^\n]", &index, g.uuid, &g.total, &g.used, &g.reserved, g.name) == 6
-            && index >= 0 && index < MAX_GPUS) {
-            g.present = 1;
-            s->gpus[index] = g;
-            if (index >= s->count) s->count = index + 1;
-        }
-        if (sscanf(line, "handle %d %d", &index, &code) == 2 && index >= 0 && index < MAX_GPUS)
-            s->gpus[index].handle_code = code;
-        if (sscanf(line, "processes %d %d", &index, &code) == 2 && index >= 0 && index < MAX_GPUS)
-            s->gpus[index].processes_code = code;
-    }
-    fclose(file);
+static int answer_text(char *where, unsigned int room, const char *text) {
+    if (strlen(text) >= room) return NVML_ERROR_INSUFFICIENT_SIZE;
+    strcpy(where, text);
     return NVML_SUCCESS;
 }
-
-static int find_gpu(nvmlDevice_t handle, gpu *found) {
-    state s;
-    int code = read_state(&s);
-    if (code) return code;
-    if (!handle || handle->index >= s.count) return NVML_ERROR_INVALID_ARGUMENT;
-    *found = s.gpus[handle->index];
-    return NVML_SUCCESS;
-}
-
-nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
-    state s;
-    int code = read_state(&s);
-    (void)flags;
-    return code ? code : s.init_code;
-}
-
-nvmlReturn_t nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
-nvmlReturn_t nvmlShutdown(void) { return NVML_SUCCESS; }
 
 const char *nvmlErrorString(nvmlReturn_t code) { return code == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : "Stand-in error"; }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-    state s;
-    int code = read_state(&s);
-    if (!code) snprintf(version, length, "%s", s.driver);
-    return code;
+    ENTER(ANY);
+    return answer_text(version, length, s->driver);
 }
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *number) {
-    state s;
-    int code = read_state(&s);
-    if (!code) *number = s.cuda;
-    return code;
-}
-
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *number) { return nvmlSystemGetCudaDriverVersion_v2(number); }
-
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
-    state s;
-    int code = read_state(&s);
-    if (!code) *count = (unsigned int)s.count;
-    return code;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *handle) {
-    state s;
-    int code = read_state(&s);
-    if (code) return code;
-    if ((int)index >= s.count) return NVML_ERROR_INVALID_ARGUMENT;
-    if (s.gpus[index].handle_code) return s.gpus[index].handle_code;
-    handles[index].index = (int)index;
-    *handle = &handles[index];
+    ENTER(ANY);
+    *number = s->cuda;
     return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *number) {
+    ENTER(ANY);
+    *number = s->cuda;
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
+    ENTER(ANY);
+    return answer(count, (u64)s->count);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *handle) {
+    ENTER((int)index);
+    if ((int)index >= s->count) return NVML_ERROR_INVALID_ARGUMENT;
+    if (!s->gpus[index].self.present) return NVML_ERROR_GPU_IS_LOST;
+    *handle = handle_of((int)index, ANY);
+    return NVML_SUCCESS;
+}
+
+static const memory_owner *owner_of(const gpu *g, nvmlDevice_t handle) {
+    return handle->slice == ANY ? &g->self : &g->slices[handle->slice];
+}
+
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char *name, unsigned int length) {
-    gpu g;
-    int code = find_gpu(handle, &g);
-    if (!code) snprintf(name, length, "%s", g.name);
-    return code;
+    ENTER_DEVICE(handle);
+    return answer_text(name, length, owner_of(g, handle)->name);
 }
 
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned int length) {
-    gpu g;
-    int code = find_gpu(handle, &g);
-    if (!code) snprintf(uuid, length, "%s", g.uuid);
-    return code;
+    ENTER_DEVICE(handle);
+    return answer_text(uuid, length, owner_of(g, handle)->uuid);
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t *info) {
+    ENTER_DEVICE(handle);
+    memset(info, 0, sizeof *info);
+    snprintf(info->busId, sizeof info->busId, "%s", g->bus);
+    snprintf(info->busIdLegacy, sizeof info->busIdLegacy, "%.15s", strlen(g->bus) > 4 ? g->bus + 4 : g->bus);
+    sscanf(g->bus, "%x:%x:%x", &info->domain, &info->bus, &info->device);
+    return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory) {
-    gpu g;
-    int code = find_gpu(handle, &g);
-    if (code) return code;
-    memory->total = g.total;
-    memory->used = g.used + g.reserved; /* the first version counts the driver's reserve as used */
-    memory->free = g.total - memory->used;
+    ENTER_DEVICE(handle);
+    const memory_owner *owner = owner_of(g, handle);
+    memory->total = owner->total;
+    memory->used = owner->used + owner->reserved; /* the first version counts the driver's reserve as used */
+    memory->free = owner->total - memory->used;
     return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t *memory) {
-    gpu g;
-    state s;
-    int code = read_state(&s);
-    if (code) return code;
-    if (s.memory_v2_code) return s.memory_v2_code;
-    code = find_gpu(handle, &g);
-    if (code) return code;
-    memory->total = g.total;
-    memory->reserved = g.reserved;
-    memory->used = g.used;
-    memory->free = g.total - g.used - g.reserved;
+    ENTER_DEVICE(handle);
+    const memory_owner *owner = owner_of(g, handle);
+    memory->total = owner->total;
+    memory->reserved = owner->reserved;
+    memory->used = owner->used;
+    memory->free = owner->total - owner->used - owner->reserved;
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_t *list) {
-    char line[512];
+/* Real drivers measure neither on a GPU in MIG mode nor on its slices. */
+#define NOT_IN_MIG(handle) if (g->mig || (handle)->slice != ANY) return NVML_ERROR_NOT_SUPPORTED
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *rates) {
+    ENTER_DEVICE(handle);
+    NOT_IN_MIG(handle);
+    rates->gpu = (unsigned int)g->values[UTILIZATION];
+    rates->memory = (unsigned int)g->values[MEMORY_UTILIZATION];
+    return NVML_SUCCESS;
+}
+
+ONE_VALUE(nvmlDeviceGetPowerUsage, POWER)
+ONE_VALUE(nvmlDeviceGetEnforcedPowerLimit, POWER_LIMIT)
+ONE_VALUE(nvmlDeviceGetCurrPcieLinkGeneration, PCIE_GEN)
+ONE_VALUE(nvmlDeviceGetCurrPcieLinkWidth, PCIE_WIDTH)
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, int sensor, unsigned int *celsius) {
+    ENTER_DEVICE(handle);
+    return sensor ? NVML_ERROR_INVALID_ARGUMENT : answer(celsius, g->values[TEMPERATURE]);
+}
+
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t handle, int type, unsigned int *mhz) {
+    ENTER_DEVICE(handle);
+    return answer(mhz, g->values[type == 2 ? MEMORY_CLOCK : SM_CLOCK]);
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t handle, u64 *reasons) {
+    ENTER_DEVICE(handle);
+    *reasons = g->values[THROTTLE];
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t handle, u64 *reasons) {
+    ENTER_DEVICE(handle);
+    *reasons = g->values[THROTTLE];
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, int type, int counter, u64 *count) {
+    ENTER_DEVICE(handle);
+    (void)counter;
+    *count = g->values[type == 1 ? ECC : ECC_CORRECTED];
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(
+    nvmlDevice_t handle, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending, unsigned int *failed
+) {
+    ENTER_DEVICE(handle);
+    *corrected = *uncorrected = 0;
+    *pending = (unsigned int)g->values[REMAP_PENDING];
+    return answer(failed, g->values[REMAP_FAILED]);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned int number, unsigned int *active) {
+    ENTER_DEVICE(handle);
+    if (!g->values[NVLINKS]) return NVML_ERROR_NOT_SUPPORTED;
+    if (number >= g->values[NVLINKS]) return NVML_ERROR_INVALID_ARGUMENT;
+    return answer(active, number < g->values[NVLINKS_UP]);
+}
+
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle, nvmlDevice_t other, unsigned int *level) {
+    ENTER_DEVICE(handle);
+    return answer(level, (u64)s->links[handle->gpu][other->gpu].level);
+}
+
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t handle, nvmlDevice_t other, int what, unsigned int *status) {
+    ENTER_DEVICE(handle);
+    const gpu_link *found = &s->links[handle->gpu][other->gpu];
+    return answer(status, (u64)(what == 2 ? found->nvlink : found->p2p));
+}
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned int *now, unsigned int *pending) {
+    ENTER_DEVICE(handle);
+    if (!g->has_mig) return NVML_ERROR_NOT_SUPPORTED;
+    *now = (unsigned int)g->mig;
+    return answer(pending, (u64)g->mig_pending);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t handle, unsigned int *count) {
+    ENTER_DEVICE(handle);
+    return answer(count, g->has_mig ? MIG_SLICES_AT_MOST : 0);
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t handle, unsigned int index, nvmlDevice_t *slice) {
+    ENTER_DEVICE(handle);
+    if (!g->mig || index >= MAX_SLICES || !g->slices[index].present) return NVML_ERROR_NOT_FOUND;
+    *slice = handle_of(handle->gpu, (int)index);
+    return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t handle, unsigned int *id) {
+    ENTER_DEVICE(handle);
+    return handle->slice == ANY ? NVML_ERROR_NOT_SUPPORTED : answer(id, (u64)handle->slice + 1);
+}
+
+/* A whole GPU lists the processes of its slices too. The layout differs: version 1 says nothing of slices. */
+static int list_processes(const state *s, nvmlDevice_t handle, int kind, unsigned int *count, void *list, int version) {
     unsigned int room = *count, found = 0;
-    gpu g;
-    int code = find_gpu(handle, &g);
-    FILE *file;
-    if (code) return code;
-    if (g.processes_code) return g.processes_code;
-    file = open_state();
-    if (!file) return NVML_ERROR_UNKNOWN;
-    while (fgets(line, sizeof line, file)) {
-        int index;
-        unsigned int pid;
-        long long used;
-        if (sscanf(line, "process %d %u %lld", &index, &pid, &used) != 3 || index != handle->index) continue;
-        if (found < room && list) {
-            memset(&list[found], 0, sizeof list[found]);
-            list[found].pid = pid;
-            list[found].usedGpuMemory = (unsigned long long)used;
-        }
+    for (int i = 0; i < s->process_count; i++) {
+        const process *p = &s->processes[i];
+        if (p->gpu != handle->gpu || p->kind != kind || (handle->slice != ANY && p->slice != handle->slice)) continue;
+        if (list && found < room && version == 1)
+            ((nvmlProcessInfo_v1_t *)list)[found] = (nvmlProcessInfo_v1_t){p->pid, p->used};
+        else if (list && found < room)
+            ((nvmlProcessInfo_t *)list)[found] = (nvmlProcessInfo_t){
+                p->pid, p->used, p->slice == ANY ? 0xffffffffu : (unsigned int)p->slice + 1, p->slice == ANY ? 0xffffffffu : 0};
         found++;
     }
-    fclose(file);
     *count = found;
     return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
+
+#define PROCESSES(function, kind, version) \
+    nvmlReturn_t function(nvmlDevice_t handle, unsigned int *count, void *list) { \
+        ENTER_DEVICE(handle); \
+        return list_processes(s, handle, kind, count, list, version); \
+    }
+
+PROCESSES(nvmlDeviceGetComputeRunningProcesses, COMPUTE, 1)
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, COMPUTE, 2)
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, COMPUTE, 3)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, GRAPHICS, 1)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, GRAPHICS, 2)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, GRAPHICS, 3)
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, MPS, 1)
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, MPS, 2)
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, MPS, 3)
