@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAME = "engine.log"
 _BATCH_BYTES = 64 * 1024
 _MOST_WAITING_BYTES = 1024 * 1024
+_MOST_COPIED_BYTES = 16 * 1024 * 1024
 
 
 class RunLog:
@@ -103,6 +104,25 @@ class RunLog:
                 self._write_waiting()
         except OSError as error:
             self._say(f"{self.path} cannot be written: {error.strerror}")
+
+    def reading(self) -> int:
+        """A descriptor of a regular file that holds all that was logged so far; the caller's. Raises OSError."""
+        self.flush()
+        if self.path is not None and not self._waiting:
+            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        with tempfile.TemporaryFile(prefix="vllm-console-") as copy:
+            copy.write(self._end_on_disk())
+            copy.write(self._waiting)
+            copy.flush()
+            return os.dup(copy.fileno())
+
+    def _end_on_disk(self) -> bytes:
+        if self.path is None:
+            return b""
+        with self.path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - _MOST_COPIED_BYTES))
+            return stream.read(min(size, _MOST_COPIED_BYTES))
 
     def _write_waiting(self) -> None:
         assert self._file is not None

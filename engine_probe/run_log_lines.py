@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
 from engine_probe.escapes import with_visible_controls, without_escapes
+from engine_probe.logs.lines import PROBE_LOGGER
 from engine_probe.redact import mask, mask_argv
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROBE_LOGGER = "vllm_console.probe"
 _LEVELS = frozenset({"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"})
 _FILE = re.compile(r"[\w./-]+\.py")
 _LINE_END = re.compile(r"\r?\n")
@@ -40,6 +40,13 @@ def lines_of(event: ev.Event) -> tuple[str, ...]:
     else:
         found = _told(event)
     return tuple(with_visible_controls(mask(line)) for line in found)
+
+
+def line_count(event: ev.Event) -> int:
+    """How many lines `event` adds to a log; a record counts none, since its text nearly always comes too."""
+    if isinstance(event, ev.LogRecord) or (isinstance(event, ev.Text) and "\r" not in event.line):
+        return int(isinstance(event, ev.Text))
+    return len(lines_of(event))
 
 
 def _printed(line: str) -> list[str]:

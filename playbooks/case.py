@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import deployment_yaml
-from engine_probe.events import Event, Text
+from engine_probe.events import Event
 from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
 from playbooks.report import markdown
 
@@ -35,11 +35,8 @@ class CaseFolder:
     def name(self) -> str:
         return self.path.name
 
-    def record(self, load_number: int, happening: Event | Decision) -> None:
-        """Append one event or decision; a load's text also goes to its own log file."""
-        if isinstance(happening, Text):
-            # One line an event, so that evidence finds its line again; progress bars hold carriage returns.
-            self._append(f"load-{load_number}.log", mask(happening.line).replace("\r", " ").replace("\n", " "))
+    def record(self, happening: Event | Decision) -> None:
+        """Append one event or decision."""
         self._append("events.jsonl", json.dumps(_content(happening), ensure_ascii=False, separators=(",", ":")))
 
     def keep_deployment(self, deployment: Deployment, moment: str) -> None:

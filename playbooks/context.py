@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine_probe.facts import Known
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.stages import read_wordings
 from playbooks.facts import lookup_for
@@ -66,14 +65,8 @@ def lookup_of(session: Session, cause: Cause | None = None) -> Lookup:
 
 
 def captured_of(session: Session, playbook: str) -> dict[str, Fact]:
-    """What the symptoms of `playbook` captured, with the line it came from."""
-    found: dict[str, Fact] = {}
-    for one in session.progress.sightings:
-        if one.playbook == playbook:
-            place = one.evidence.file if one.evidence.line is None else f"{one.evidence.file}:{one.evidence.line}"
-            for name, value in one.facts.items():
-                found.setdefault(name, Known(value, "parsed", place))
-    return found
+    """What the wordings of `playbook` captured in the log of the load that was diagnosed."""
+    return dict(session.progress.captured.get(playbook, {}))
 
 
 def with_progress(session: Session, **changes: object) -> Session:

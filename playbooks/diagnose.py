@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from engine_probe.events import Ended, Event, Failed, Hung, Ready, Trouble
 from playbooks import experimenting, trying
-from playbooks.causes import causes_of, symptom_of
+from playbooks.causes import symptom_of, with_diagnosis
 from playbooks.context import launch_named, with_progress
 from playbooks.decisions import ApplyFix, Begin, Finish, RunExperiment, Stop, Undo
 from playbooks.effects import (
+    Diagnose,
+    Diagnosed,
     EffectFailed,
     Load,
     ReportWritten,
@@ -29,9 +31,13 @@ from playbooks.session import Session, Step
 if TYPE_CHECKING:
     from playbooks.context import Context
     from playbooks.decisions import Decision
+    from playbooks.diagnosis import Diagnosis
     from playbooks.effects import Done, Effect
 
 Answer = tuple[Session, tuple["Effect", ...]]
+_OF_ONE_MODEL = ("model.", "files.", "adapter.", "gpu.", "weights.on_disk_gib")
+_OF_THE_END = "load."
+"""How a load ended is what an experiment or a fix is judged by, and no reason of its failure."""
 
 
 def step(session: Session, happening: Event | Decision | Done, context: Context) -> Answer:
@@ -40,7 +46,7 @@ def step(session: Session, happening: Event | Decision | Done, context: Context)
         return session, (StopLoad(session.progress.loading or session.model, reason=served),)
     if isinstance(happening, Event):
         return _on_event(observe(session, happening, context), happening, context)
-    if isinstance(happening, (RevisionWritten, RevisionUndone, ReportWritten, EffectFailed)):
+    if isinstance(happening, (RevisionWritten, RevisionUndone, Diagnosed, ReportWritten, EffectFailed)):
         return _on_done(session, happening, context)
     return _on_decision(session, happening, context)
 
@@ -97,11 +103,19 @@ def served_by_another(session: Session, ready: Ready) -> str | None:
 def load_next(session: Session, context: Context) -> Answer:
     """Load the first launch of the queue."""
     name, *rest = session.progress.queue
+    if session.progress.load_number and session.progress.phase == "observing":
+        session = _forget_the_model(session)
     grade = session.verify_grade if session.progress.phase == "verifying" else session.grade
     session = with_progress(session, queue=tuple(rest))
     session = load_begins(replace(session, model=name), name, context)
     session = replace(session, running=f"loading {name} ({grade})")
     return session, (Load(launch_named(session.deployment, name), grade),)
+
+
+def _forget_the_model(session: Session) -> Session:
+    """Facts of the first model's files, and of its GPUs before any load, say nothing about the next."""
+    kept = {name: fact for name, fact in session.facts.items() if not name.startswith(_OF_ONE_MODEL)}
+    return replace(session, facts=kept)
 
 
 def _on_event(session: Session, event: Event, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
@@ -132,15 +146,17 @@ def _on_event_between(session: Session, event: Event) -> Session:
 def _on_observed(session: Session, event: Event, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
     progress = session.progress
     if isinstance(event, Ready) and event.model == progress.loading and not progress.stopping:
-        return load_next(session, context) if progress.queue else _healthy(session)
+        return _ask(session)
     if isinstance(event, Failed):
         return replace(session, model=event.model or session.model), ()
     if not isinstance(event, Ended):
         return session, ()
     if progress.stopping:
         return _stopped_observing(session)
+    if progress.is_diagnosed:
+        return (session, ()) if progress.open else (_to_decide(session), ())
     if progress.failure is not None:
-        return _diagnosed(session, context), ()
+        return _ask(session)
     if progress.config_built:  # a dry load ends by itself
         return load_next(session, context) if progress.queue else _healthy(session)
     return session, ()
@@ -157,27 +173,57 @@ def _stopped_observing(session: Session) -> Answer:
     return replace(session, verdict="stopped", running=None), ()
 
 
-def _diagnosed(session: Session, context: Context) -> Session:
-    """A load has failed and ended: name the symptom, the causes, and what can be tried."""
-    session = replace(session, symptom=symptom_of(session), running=None)
-    session = with_progress(session, phase="deciding", facts_before=dict(session.facts))
-    session = replace(session, causes=causes_of(session, context))
-    if not session.causes:
-        return replace(session, verdict="unexplained")
-    session = replace(session, fixes=fixes_of(session, context))
+def _ask(session: Session) -> Answer:
+    """A load has failed and ended, or it serves: what its log says is asked for."""
+    number = session.progress.loads[session.model]
+    launch = launch_named(session.deployment, session.model)
+    session = replace(session, running=f"reading what {session.model} printed")
+    facts = {name: fact for name, fact in session.facts.items() if not name.startswith(_OF_THE_END)}
+    session = replace(session, facts=facts)
+    return session, (Diagnose(number, launch, session.deployment, facts),)
+
+
+def _diagnosed(session: Session, diagnosis: Diagnosis | None, context: Context) -> Answer:
+    """Name the symptom, the causes, and what can be tried. None: the log could not be read."""
+    has_failed = session.progress.failure is not None
+    if not has_failed and (diagnosis is None or not diagnosis.causes):
+        return load_next(session, context) if session.progress.queue else _healthy(session)
+    if diagnosis is not None:
+        session = with_diagnosis(session, diagnosis)
+    session = replace(session, symptom=symptom_of(session, diagnosis), fixes=fixes_of(session, context))
+    if diagnosis is None or diagnosis.is_unexplained or not session.causes:
+        session = replace(session, verdict="unexplained")
+    if has_failed:
+        return _to_decide(session), ()
+    session = with_progress(session, is_diagnosed=True, queue=())
+    return replace(session, running="ending what answers wrongly"), _stop_all(session)
+
+
+def _to_decide(session: Session) -> Session:
+    session = replace(with_progress(session, phase="deciding", is_diagnosed=False), running=None)
+    if session.verdict is not None:
+        return session
     can_fix = any(fix.unavailable is None and fix.by_hand is None for fix in session.fixes)
     return replace(session, step=Step.FIX if can_fix else Step.HYPOTHESES)
 
 
 def _on_done(session: Session, done: Done, context: Context) -> Answer:
+    if isinstance(done, EffectFailed):
+        return _on_effect_failed(session, done, context)
     if isinstance(done, ReportWritten):
         return replace(with_progress(session, phase="done"), report_path=done.path, running=None), ()
     if isinstance(done, RevisionWritten):
         return trying.on_written(session, done, context)
-    if isinstance(done, RevisionUndone):
-        session, effects = trying.on_undone(session, done)
-        return _finish(session) if session.progress.then_done else (session, effects)
+    if isinstance(done, Diagnosed):
+        return _diagnosed(session, done.diagnosis, context)
+    session, effects = trying.on_undone(session, done)
+    return _finish(session) if session.progress.then_done else (session, effects)
+
+
+def _on_effect_failed(session: Session, done: EffectFailed, context: Context) -> Answer:
     session = replace(session, notes=(*session.notes, done.text))
+    if isinstance(done.effect, Diagnose):
+        return _diagnosed(session, None, context)
     if isinstance(done.effect, WriteReport):
         return replace(with_progress(session, phase="done"), running=None), ()
     return trying.on_effect_failed(session, done)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.logs.attempts import attempts
+from engine_probe.logs.lines import PROBE_LOGGER
 from engine_probe.redact import mask
 from playbooks.candidates import Candidate, Heard, candidates_of
 from playbooks.claims import Cause, Evidence, Verdict
 from playbooks.conditions import parse
 from playbooks.evidence import Evidence as GivenEvidence
+from playbooks.exceptions import make_evidence
 from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
-from playbooks.match import make_evidence
 from playbooks.missing import Missing, missing_of
 from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
@@ -60,6 +61,8 @@ class FoundCause(NamedTuple):
     """None: unexplained."""
     lookup: Lookup
     launch_name: str | None = None
+    captured: Mapping[str, Fact] = {}
+    """What its wordings captured, by bare names."""
 
 
 class Diagnosis(NamedTuple):
@@ -185,7 +188,9 @@ def _cause(
         evidence=_evidence(candidate, given),
         hypotheses=tuple(hypothesis_of(one, lookup) for one in spec.hypotheses),
     )
-    return FoundCause(cause, attempt.model, candidate.playbook, lookup, None if launch is None else launch.name)
+    captured: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in candidate.facts.items()}
+    name = None if launch is None else launch.name
+    return FoundCause(cause, attempt.model, candidate.playbook, lookup, name, captured)
 
 
 def _stage_of(candidate: Candidate, attempt: Attempt) -> str:
@@ -236,10 +241,10 @@ def _above_the_cut(last: Sequence[Attempt], causes: Sequence[FoundCause]) -> Ite
 
 
 def _begins_in_the_middle(attempt: Attempt) -> bool:
-    """No release was told, and the first line is no beginning: neither a banner nor an exception at import."""
+    """No release was told, and the first line is no beginning: no banner, exception at import or probe's word."""
     first = attempt.records[0]
     is_at_import = first.format is None and first.process is None and bool(first.chains)
-    is_beginning = first.enters in ("config", "engine_build") or is_at_import
+    is_beginning = first.enters in ("config", "engine_build") or is_at_import or first.logger == PROBE_LOGGER
     return attempt.version is None and not is_beginning
 
 

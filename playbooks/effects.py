@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
     from engine_probe.requests import Request
+    from playbooks.diagnosis import Diagnosis
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,21 @@ class UndoRevision:
 
 
 @dataclass(frozen=True)
+class Diagnose:
+    """Find the root causes of a load that has ended, or that serves, in its own log and what is known beside it."""
+
+    load_number: int
+    launch: Launch
+    deployment: Deployment
+    facts: Mapping[str, Fact]
+
+
+@dataclass(frozen=True)
 class WriteReport:
     """Write the case's report."""
 
 
-Effect = Load | SendRequest | StopLoad | WriteRevision | UndoRevision | WriteReport
+Effect = Load | SendRequest | StopLoad | Diagnose | WriteRevision | UndoRevision | WriteReport
 
 
 @dataclass(frozen=True)
@@ -79,6 +93,14 @@ class RevisionUndone:
 
 
 @dataclass(frozen=True)
+class Diagnosed:
+    """What playbooks/diagnosis.py says of the load's log."""
+
+    model: str
+    diagnosis: Diagnosis
+
+
+@dataclass(frozen=True)
 class ReportWritten:
     path: str
 
@@ -91,4 +113,4 @@ class EffectFailed:
     text: str
 
 
-Done = RevisionWritten | RevisionUndone | ReportWritten | EffectFailed
+Done = RevisionWritten | RevisionUndone | Diagnosed | ReportWritten | EffectFailed

@@ -64,8 +64,10 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:
         session = with_progress(session, phase="deciding", stopping=False)
         return replace(_inconclusive(session, "it was stopped"), running=None), ()
     accepted = session.progress.config_built or session.progress.ready is not None
-    outcome = Known(accepted, "measured", "the experiment's load")
-    facts = {**session.progress.facts_before, "engine.config_accepted": outcome}
+    origin = "the experiment's load"
+    facts = {**session.progress.facts_before, "engine.config_accepted": Known(accepted, "measured", origin)}
+    if not session.progress.config_built:
+        facts["load.is_serving"] = Known(session.progress.ready is not None, "measured", origin)
     session = replace(with_progress(session, phase="deciding"), facts=facts, running=None)
     return _judged(session, context), ()
 

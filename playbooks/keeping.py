@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.events import Event
+from engine_probe.run_log import RunLog
+from playbooks.progress import load_log
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine_probe.launch import Deployment
-    from engine_probe.run_log import RunLog
     from playbooks.case import CaseFolder
     from playbooks.decisions import Decision
 
 
 @dataclass
 class Keeping:
-    """In `case`, a folder, and in `log`; either may be missing."""
+    """In `case`, a folder, and in `log`; either may be missing. Each load has a log of its own beside them."""
 
     case: CaseFolder | None
     log: RunLog | None
+    _loads: dict[int, RunLog] = field(default_factory=dict)
     _trouble: str | None = None
     _is_told: bool = False
 
@@ -31,20 +35,44 @@ class Keeping:
         except OSError as error:
             self._say(error)
 
-    def take(self, load_number: int, happening: Event | Decision) -> None:
-        if self.log is not None and isinstance(happening, Event):
-            self.log.add(happening)
+    def take(self, loads: Mapping[str, int], happening: Event | Decision) -> None:
+        """`loads` numbers the last load of each model."""
+        if isinstance(happening, Event):
+            if self.log is not None:
+                self.log.add(happening)
+            if happening.model is not None and happening.model in loads:
+                self._of_load(loads[happening.model]).add(happening)
         if self.case is None:
             return
         try:
-            self.case.record(load_number, happening)
+            self.case.record(happening)
         except OSError as error:
             self._say(error)
 
+    def _of_load(self, number: int) -> RunLog:
+        log = self._loads.get(number)
+        if log is None:
+            log = self._loads[number] = RunLog()
+            if self.case is None:
+                log.open_privately()
+            else:
+                log.open(self.case.path / load_log(number))
+        return log
+
+    def reading(self, load_number: int) -> int:
+        """A descriptor of what one load has logged so far. Raises OSError."""
+        return self._of_load(load_number).reading()
+
     def flush(self) -> None:
         """Nothing more comes just now: whoever reads the log sees it all."""
-        if self.log is not None:
-            self.log.flush()
+        for log in (self.log, *self._loads.values()):
+            if log is not None:
+                log.flush()
+
+    def close(self) -> None:
+        """Let go of the logs of loads; those that no case keeps are removed."""
+        for log in self._loads.values():
+            log.close()
 
     def _say(self, error: OSError) -> None:
         if self.case is not None:
@@ -52,7 +80,8 @@ class Keeping:
 
     def news(self) -> str | None:
         """Why something could not be kept, the first time that it is asked after it happened."""
-        trouble = self._trouble or (self.log.trouble if self.log is not None else None)
+        logs = (self.log, *self._loads.values())
+        trouble = self._trouble or next((log.trouble for log in logs if log is not None and log.trouble), None)
         if trouble is None or self._is_told:
             return None
         self._is_told = True

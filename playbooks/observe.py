@@ -1,8 +1,7 @@
-"""Takes in what a load reports: facts, stages, sightings of playbooks, and how it ended."""
+"""Takes in what a load reports: facts, stages, the root exception, and how it ended."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -22,10 +21,12 @@ from engine_probe.events import (
 )
 from engine_probe.facts import Known
 from engine_probe.logs.lines import read_line
+from engine_probe.run_log_lines import line_count
 from engine_probe.stage_names import STAGES
 from playbooks.context import with_progress
-from playbooks.match import exception_line, first_words, make_evidence, root_exception, sightings
+from playbooks.exceptions import exception_line, root_exception
 from playbooks.patterns import compile_pattern
+from playbooks.progress import load_log
 from playbooks.session import Session, StageTime
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _WARMING = "importing vLLM once (warm-up); then "
-_MOST_EXCEPTIONS = 200
-_EXCEPTION = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\w*: (?P<message>.+)")
 _RELEASE_FACTS = frozenset({"engine.vllm_version"})
 
 
@@ -52,20 +51,19 @@ def load_begins(session: Session, model: str, context: Context) -> Session:
         loading=model,
         open=(*session.progress.open, model),
         load_number=session.progress.load_number + 1,
+        loads={**session.progress.loads, model: session.progress.load_number + 1},
         lines=0,
-        exceptions_at={},
         failure=None,
         ready=None,
         config_built=False,
         root=None,
-        root_evidence=None,
         log_checks=(),
     )
 
 
-def log_file(session: Session) -> str:
-    """The name under which the case keeps what the load under way prints."""
-    return f"load-{session.progress.load_number}.log"
+def log_file(session: Session, model: str | None = None) -> str:
+    """The name under which the case keeps what the last load of `model` prints; None: of the load under way."""
+    return load_log(session.progress.loads.get(model or "", session.progress.load_number))
 
 
 def observe(session: Session, event: Event, context: Context) -> Session:  # noqa: PLR0911 - one a kind
@@ -74,11 +72,11 @@ def observe(session: Session, event: Event, context: Context) -> Session:  # noq
         return _observe_warming(session, event)
     if event.model != session.progress.loading and not isinstance(event, (Ended, Failed)):
         return session
+    if event.model == session.progress.loading and (count := line_count(event)):
+        session = with_progress(session, lines=session.progress.lines + count)
     if isinstance(event, Text):
-        session = with_progress(session, lines=session.progress.lines + 1)
         # A record carries the same words and better: the text only gives its line number.
-        message = read_line(event.line).message
-        return _observe_message(_with_exception(session, message), message, session.progress.lines, context)
+        return _observe_message(session, read_line(event.line).message, session.progress.lines, context)
     if isinstance(event, LogRecord):
         return _observe_record(session, event, context)
     if isinstance(event, (StageEntered, StageLeft)):
@@ -99,26 +97,13 @@ def _observe_warming(session: Session, event: Warming | Warmed) -> Session:
     return _with_facts(session, {"engine.vllm_version": event.vllm_version}, "measured", "the engine")
 
 
-def _with_exception(session: Session, message: str) -> Session:
-    """Remember where the text shows an exception: records carry the exception, but no line of the text."""
-    known = session.progress.exceptions_at
-    found = _EXCEPTION.match(message)
-    if found is None or len(known) >= _MOST_EXCEPTIONS or first_words(found["message"]) in known:
-        return session
-    return with_progress(session, exceptions_at={**known, first_words(found["message"]): session.progress.lines})
-
-
 def _observe_message(session: Session, message: str, line: int | None, context: Context) -> Session:
     where = log_file(session)
     place = where if line is None else f"{where}:{line}"
     numbers = context.wordings.facts_in(message)
     if numbers:
         session = _with_facts(session, numbers, "parsed", place)
-    progress = session.progress
-    if progress.phase == "observing":
-        seen = sightings(context.library, message, make_evidence(where, line, message))
-        session = with_progress(session, sightings=(*progress.sightings, *seen)) if seen else session
-    if progress.phase == "verifying":
+    if session.progress.phase == "verifying":
         session = _observe_log_checks(session, message, context)
     return session
 
@@ -144,13 +129,12 @@ def _observe_record(session: Session, record: LogRecord, context: Context) -> Se
 
 
 def _observe_chain(session: Session, chain: list[dict[str, object]], context: Context) -> Session:
-    """An exception chain, innermost first: what playbooks see in it, and the root if none was known."""
+    """An exception chain, innermost first: the numbers in it, and the root if none was known."""
     for exception in chain:
         session = _observe_message(session, exception_line(exception), None, context)
     root = root_exception(chain, context.wrappers)
     if root is not None and session.progress.root is None:
-        evidence = make_evidence(log_file(session), None, exception_line(root))
-        session = with_progress(session, root=root, root_evidence=evidence)
+        session = with_progress(session, root=root)
     return session
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from engine_probe.events import Failed, Ready
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
-    from playbooks.match import Sighting
-    from playbooks.session import Evidence
 
 Phase = Literal[
     "not begun",
@@ -27,6 +25,11 @@ Phase = Literal[
 ]
 
 
+def load_log(number: int) -> str:
+    """The name of the log of one load, to which its evidence refers."""
+    return f"load-{number}.log"
+
+
 @dataclass(frozen=True)
 class Progress:
     """`open` are loads that have begun and not ended; `queue` those to load next, one after the other."""
@@ -37,14 +40,16 @@ class Progress:
     queue: tuple[str, ...] = ()
     loading: str | None = None
     load_number: int = 0
+    loads: Mapping[str, int] = field(default_factory=dict)
+    """Number of the last load of each model."""
     lines: int = 0
-    """Text lines of the load under way, so that evidence has a line number."""
-    sightings: tuple[Sighting, ...] = ()
+    """Lines in the log of the load under way."""
+    captured: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
+    """What the wordings of each cause captured."""
+    is_diagnosed: bool = False
+    """A model that serves answers wrongly: all loads are being ended, and the causes are known."""
     root: Mapping[str, Any] | None = None
     """The first exception that was no cover message."""
-    root_evidence: Evidence | None = None
-    exceptions_at: Mapping[str, int] = field(default_factory=dict)
-    """Line of the text on which each exception was first printed, by the beginning of its message."""
     failure: Failed | None = None
     ready: Ready | None = None
     config_built: bool = False

@@ -15,6 +15,7 @@ from engine_probe.revisions import Revision, undo_revision, write_revision
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish
 from playbooks.diagnose import allowed, step
 from playbooks.effects import (
+    Diagnose,
     EffectFailed,
     Load,
     ReportWritten,
@@ -25,6 +26,7 @@ from playbooks.effects import (
     UndoRevision,
     WriteRevision,
 )
+from playbooks.ended_load import diagnose_load
 from playbooks.keeping import Keeping
 from playbooks.patterns import to_value
 from playbooks.proposal import Proposal, propose
@@ -181,6 +183,7 @@ class _Driver:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._kept.flush()
+            self._kept.close()
             self._leave_no_unverified_change()
         return self.session
 
@@ -190,7 +193,7 @@ class _Driver:
             one = waiting.popleft()
             self.session, effects = step(self.session, one, self._context)
             if isinstance(one, (Event, Decision)):
-                self._kept.take(self.session.progress.load_number, one)
+                self._kept.take(self.session.progress.loads, one)
             for effect in effects:
                 done = await self._perform(effect)
                 if done is not None:
@@ -210,9 +213,19 @@ class _Driver:
             await self._probe.request(effect.model, effect.request)
         elif isinstance(effect, StopLoad):
             await self._probe.stop(effect.model, effect.reason)
+        elif isinstance(effect, Diagnose):
+            return await self._diagnose(effect)
         else:
             return self._files.perform(effect, self.session)
         return None
+
+    async def _diagnose(self, effect: Diagnose) -> Done:
+        """In a thread: a long log and a big model's files take seconds, and the screen goes on."""
+        self._on_change(self.session, None)
+        try:
+            return await asyncio.to_thread(diagnose_load, effect, self._kept.reading(effect.load_number), self._context)
+        except OSError as error:
+            return EffectFailed(effect, f"the log cannot be read: {error.strerror or error}")
 
     async def _read_events(self) -> None:
         async for event in self._probe.events():

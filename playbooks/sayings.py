@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from engine_probe.literals import plain
+from engine_probe.logs.lines import PROBE_LOGGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +55,9 @@ class Saying:
 
 
 def sayings_of(attempt: Attempt, covers: Wrappers) -> tuple[Saying, ...]:
-    """In the order of the log; of an endless one the first and the last."""
-    found = [saying for record in attempt.records for saying in _of_record(record, attempt, covers)]
+    """In the order of the log; of an endless one the first and the last. What a probe says of itself is left out."""
+    records = (record for record in attempt.records if record.logger != PROBE_LOGGER)
+    found = [saying for record in records for saying in _of_record(record, attempt, covers)]
     half = _MOST_SAYINGS // 2
     return tuple(found if len(found) <= _MOST_SAYINGS else found[:half] + found[-half:])
 

@@ -10,9 +10,9 @@ from engine_probe.events import Ended, Event, Failed, Hung, Ready, RequestAnswer
 from playbooks import verifying
 from playbooks.context import launch_named, with_progress
 from playbooks.effects import Load, SendRequest, StopLoad, UndoRevision, WriteRevision
+from playbooks.exceptions import exception_line
 from playbooks.facts import lookup_for
 from playbooks.fixing import with_value
-from playbooks.match import exception_line
 from playbooks.observe import load_begins
 from playbooks.patterns import to_value
 from playbooks.session import Outcome, Session, Step

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 from engine_probe.events import Ended, Event, Failed, Ready, RequestAnswered, Started, Text, decode
 from engine_probe.launch import Launch
 from engine_probe.requests import Request
+from engine_probe.run_log import RunLog
+from playbooks.ended_load import diagnose_load
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
+
+    from playbooks.context import Context
+    from playbooks.effects import Diagnose, Diagnosed
 
 DATA = Path(__file__).parent / "data"
 
@@ -98,3 +103,16 @@ class RecordedProbe:
         if isinstance(event, Ready):
             event = replace(event, served_models=[launch.model])
         return replace(event, model=launch.name) if event.model is not None else event
+
+
+def diagnosis_of(effect: Diagnose, happenings: Iterable[object], context: Context) -> Diagnosed:
+    """What a driver would feed back, of the events among `happenings` that are of the load."""
+    log = RunLog()
+    log.open_privately()
+    for one in happenings:
+        if isinstance(one, Event) and one.model == effect.launch.name:
+            log.add(one)
+    try:
+        return diagnose_load(effect, log.reading(), context)
+    finally:
+        log.close()

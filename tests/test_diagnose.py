@@ -9,7 +9,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded_probe import RecordedProbe, failing_load, recorded_loads
+from recorded_probe import RecordedProbe, diagnosis_of, failing_load, recorded_loads
 
 from engine_probe.deployment import read_deployment
 from engine_probe.events import (
@@ -32,7 +32,16 @@ from playbooks.case import CaseFolder, new_case
 from playbooks.context import Context, new_session, read_context
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment, Stop, Undo
 from playbooks.diagnose import allowed, step
-from playbooks.effects import EffectFailed, Load, RevisionUndone, RevisionWritten, StopLoad, UndoRevision, WriteRevision
+from playbooks.effects import (
+    Diagnose,
+    EffectFailed,
+    Load,
+    RevisionUndone,
+    RevisionWritten,
+    StopLoad,
+    UndoRevision,
+    WriteRevision,
+)
 from playbooks.lab.faults import build_fault, fault_named
 from playbooks.model_config import model_facts
 from playbooks.replay import Policy, Unattended, drive
@@ -41,7 +50,7 @@ from playbooks.session import Outcome, Session, Step, Verdict
 from playbooks.way_back import is_changed, will_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 KV = "kv-cache-too-small-for-max-model-len"
@@ -372,7 +381,7 @@ def test_the_import_of_vllm_is_what_goes_on(file: Path, context: Context) -> Non
 
 async def test_log_text_cannot_leave_its_fence(file: Path, context: Context) -> None:
     session = await run(file, context, RecordedProbe(failing_load("tiny", "a ``` b\n# not a heading")))
-    assert "````text\nload-1.log:1  ValueError: a ``` b" in markdown(session)
+    assert "````text\nload-1.log:2  ValueError: a ``` b" in markdown(session)
 
 
 async def test_secrets_do_not_reach_the_case(file: Path, context: Context, tmp_path: Path) -> None:
@@ -407,11 +416,19 @@ async def test_a_person_decides_step_by_step(file: Path, context: Context) -> No
     assert session.applied_fix is None
 
 
-def take(session: Session, happenings: list[object], context: Context) -> tuple[Session, list[object]]:
+def take(session: Session, happenings: Sequence[object], context: Context) -> tuple[Session, list[object]]:
     effects: list[object] = []
+    heard: list[object] = []
     for one in happenings:
+        heard.append(one)
         session, new = step(session, one, context)  # type: ignore[arg-type]
-        effects += new
+        while new:
+            effects += new
+            asked = [effect for effect in new if isinstance(effect, Diagnose)]
+            new = ()
+            for effect in asked:
+                done = diagnosis_of(effect, heard, context)
+                session, new = step(session, done, context)
     return session, effects
 
 

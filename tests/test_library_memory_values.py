@@ -13,12 +13,9 @@ from engine_probe.command_line import parse_command
 from engine_probe.launch import Deployment
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.records import read_text
-from playbooks.causes import causes_of
-from playbooks.context import new_session, read_context, with_progress
 from playbooks.diagnosis import Given, diagnose
 from playbooks.evidence import Evidence
 from playbooks.library import load_library
-from playbooks.match import make_evidence, sightings
 from playbooks.offers import offers_of
 from tests.memory_logs import LOADING, NO_BLOCKS, diagnosed, failed, free, oom, v1
 
@@ -89,15 +86,12 @@ def test_on_the_cpu_backend_no_fix_takes_most_of_the_host(library: Sequence[Load
     assert offers[1].set == {"args.gpu-memory-utilization": 0.34}
 
 
-def test_the_wizard_judges_by_conditions_too() -> None:
-    """The live session has the same causes as the diagnosis of a log: a fixed pool excludes the share."""
-    launch = parse_command("VLLM_CPU_KVCACHE_SPACE=0 vllm serve acme/m-7b")
-    context = read_context()
-    session = new_session("case", Deployment(models=(launch,)), "warm", "warm")
-    seen = sightings(context.library, NO_BLOCKS, make_evidence("load.log", 7, NO_BLOCKS))
-    causes = causes_of(with_progress(session, sightings=tuple(seen)), context)
-    assert causes[0].id == "kv-cache-size-zero"
-    assert "utilization-too-low-for-weights" not in [one.id for one in causes]
+def test_conditions_of_the_launch_decide(library: Sequence[Loaded], covers: Wrappers) -> None:
+    """A fixed pool excludes the share."""
+    launch = replace(parse_command("vllm serve acme/m-7b"), env={"VLLM_CPU_KVCACHE_SPACE": "0"})
+    causes = diagnose(read_text([NO_BLOCKS]), library, covers, Given("load.log", Evidence(launch))).causes
+    assert causes[0].cause.id == "kv-cache-size-zero"
+    assert "utilization-too-low-for-weights" not in [one.cause.id for one in causes]
 
 
 def test_a_deployment_tells_that_its_models_want_too_much_together(library: Sequence[Loaded], covers: Wrappers) -> None:

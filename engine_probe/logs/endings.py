@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.logs.ending_words import EndingWords, ending_words
+from engine_probe.logs.lines import PROBE_LOGGER
 from engine_probe.logs.tracebacks import raised_without_traceback
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _ending_of_server(after: Sequence[Record], covers: Wrappers, is_server: bool
         return Ending("failed", *_root_of_death(after, died_at, covers))
     if not is_server and (uncaught := [one for one in after if one.format is None and one.chains]):
         return Ending("failed", *_root_of(uncaught, covers))
-    last = [one for one in after if one.format != "uvicorn_access"][-_HANGS_AFTER:]
+    last = [one for one in after if one.format != "uvicorn_access" and one.logger != PROBE_LOGGER][-_HANGS_AFTER:]
     if len(last) == _HANGS_AFTER and all(_says(words, "hang", one) for one in last):
         return Ending("incomplete", None, last[-1])
     if not any(_ends_a_server(record, covers) for record in after):

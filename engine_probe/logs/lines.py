@@ -17,6 +17,8 @@ from engine_probe.logs.shapes import shapes, split_shapes
 if TYPE_CHECKING:
     from engine_probe.logs.shapes import Shape
 
+PROBE_LOGGER = "vllm_console.probe"
+"""Of what a probe says of itself in the log of its loads (run_log_lines.py)."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Za-z0-9]|\x1b[=>78cDEHM]")
 _LEVELS = {
     "I": "INFO",

@@ -9,7 +9,7 @@ from engine_probe import events as ev
 from engine_probe.logs.records import read_text
 from playbooks.context import read_context
 from playbooks.diagnosis import Given, diagnose
-from playbooks.match import root_exception
+from playbooks.exceptions import root_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,0 +1,40 @@
+"""Exceptions and evidence: their words, their root, the layer that raised. A cover message is never a cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine_probe.logs.layers import layer_of_frames
+from engine_probe.redact import mask
+from playbooks.claims import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine_probe.logs.covers import Wrappers
+
+_LONGEST_EVIDENCE = 2_000
+
+
+def make_evidence(file: str, line: int | None, text: str) -> Evidence:
+    """Evidence with a text of bounded length, secrets masked."""
+    return Evidence(file, line, mask(text if len(text) <= _LONGEST_EVIDENCE else text[:_LONGEST_EVIDENCE] + " …"))
+
+
+def exception_line(exception: Mapping[str, Any]) -> str:
+    """`ValueError: the message`, as a traceback ends."""
+    kind, message = str(exception.get("type", "")), str(exception.get("message", ""))
+    short = kind.rsplit(".", 1)[-1]
+    return f"{short}: {message}" if message else short
+
+
+def root_exception(chain: Sequence[Mapping[str, Any]], wrappers: Wrappers) -> Mapping[str, Any] | None:
+    """The innermost exception of a chain that is no cover message."""
+    return next((one for one in chain if not wrappers.covers(exception_line(one))), None)
+
+
+def layer_of_exception(exception: Mapping[str, Any]) -> str | None:
+    """The layer that raised it; None when its frames do not tell."""
+    frames = exception.get("frames") or []
+    layer = layer_of_frames(frames) if frames else "unknown"
+    return None if layer == "unknown" else layer
