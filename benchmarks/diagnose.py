@@ -37,6 +37,8 @@ while not log.advance():
 print(time.perf_counter() - began)
 """
 """The part of logs_ours.py that is wanted here: the rest takes minutes."""
+SCRIPT = "from tui.entry import main; main()"
+"""What the installed `vllm-console` is."""
 SMALL_MEGABYTES = 1
 LAUNCH = "vllm serve acme/m-70b-instruct --max-model-len 8192 --tensor-parallel-size 2"
 EXPECTED = "kv-cache-too-small-for-max-model-len"
@@ -64,7 +66,7 @@ def made_log(folder: Path, megabytes: int) -> Path:
 
 
 def commands(small: Path, big: Path) -> dict[str, list[str]]:
-    diagnose = [sys.executable, "-m", "tui.cli", "diagnose", "--json"]
+    diagnose = [sys.executable, "-c", SCRIPT, "diagnose", "--json"]
     return {
         "bare": [sys.executable, "-c", "pass"],
         "small": [*diagnose, str(small)],

@@ -55,7 +55,7 @@ def wanted() -> dict[Path, str]:
         library_folder().parent / "schema.json": schema_json(),
         Path(__file__).parent / "playbooks.md": playbook_page(own_library()),
         CHECKED: checked_text(),
-        COMPILED: compiled_text(one.entry for one in own_library()),
+        COMPILED: compiled_text((one.entry, one.spec) for one in own_library()),
     }
 
 

@@ -6,7 +6,7 @@ What a shell would do around it is left alone: variables stay as written, redire
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine_probe.arg_values import canonical_name, canonical_value, is_negative_number
@@ -109,14 +109,14 @@ def _runs_images(words: list[str]) -> bool:
     return tool.rpartition("/")[2] in ("docker", "podman", "nerdctl")
 
 
-@dataclass
 class _Reader:
-    command: list[Word]
-    text: str | None
-    source: str
-    pieces: list[Piece] = field(default_factory=list)
-    raw: dict[str, Any] = field(default_factory=dict)
-    words_by_name: dict[str, Word] = field(default_factory=dict)
+    def __init__(self, command: list[Word], text: str | None, source: str) -> None:
+        self.command = command
+        self.text = text
+        self.source = source
+        self.pieces: list[Piece] = []
+        self.raw: dict[str, Any] = {}
+        self.words_by_name: dict[str, Word] = {}
 
     def launch(self, name: str | None) -> Launch:
         env, words = self.environment()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 from engine_probe.arg_values import ArgValue, canonical_name, canonical_value, words_of
 from engine_probe.redact import MASKED, mask_argv, mask_env
@@ -54,16 +54,14 @@ class EngineSpec:
     """With `image`: the tool that runs it, with options for its `run` if any."""
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Words of a command that belong together; `name` is the argument they set, empty for other words."""
 
     name: str
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """A command as it was written, and the values it had then."""
 
     pieces: tuple[Piece, ...]

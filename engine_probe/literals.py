@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 if sys.version_info >= (3, 11):
     from re import _constants as sre_constants
@@ -29,6 +32,14 @@ def literals_of(pattern: str) -> tuple[str, ...]:
 def plain(text: str) -> str:
     """`text` in lower case with single spaces: what literals are looked for in."""
     return " ".join(text.lower().split())
+
+
+def has_any(literals: Iterable[str], text: str) -> bool:
+    """Whether one of `literals` is in `text`. A plain loop: asked hundreds of thousands of times for a log."""
+    for literal in literals:  # noqa: SIM110 - a generator takes three times as long
+        if literal in text:
+            return True
+    return False
 
 
 def _of_sequence(tokens: Any) -> tuple[str, ...]:

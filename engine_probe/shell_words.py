@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine_probe.errors import InputError
 from engine_probe.places import Place, snippet
@@ -13,8 +13,7 @@ _OPTION_NEXT = re.compile(r"\s*-")
 _ESCAPED_IN_DOUBLE = '"\\$`'
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """A word without its quotes, or an operator such as `&&`; a newline that ends a command is the operator `;`."""
 
     text: str

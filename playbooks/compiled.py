@@ -1,14 +1,14 @@
 """The console's own playbooks in one file that is read in some milliseconds: YAML of all of them would take seconds.
 
-`compiled.json` is made from the YAML files by docs/generate.py and holds a digest of each: a playbook that was changed
-since is read from its YAML.
+`compiled.tsv` is made from the YAML files by docs/generate.py and holds a digest of each: a playbook that was changed
+since is read from its YAML. A line is a playbook: its entry and, after a tab, the whole of it, both as JSON.
 """
 
 from __future__ import annotations
 
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playbooks.schema import Playbook
 
-COMPILED = Path(__file__).parent / "compiled.json"
+COMPILED = Path(__file__).parent / "compiled.tsv"
 
 
 class Needs(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +34,7 @@ class Needs(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What tells whether a playbook may match, and the whole of it as JSON that is decoded when it may."""
+    """What tells whether a playbook may match, decoded at every start."""
 
     id: str
     digest: str
@@ -44,7 +44,14 @@ class Entry(msgspec.Struct, frozen=True):
     vllm: str
     """Release range of the whole playbook."""
     general: bool
-    spec: msgspec.Raw
+
+
+class Compiled(NamedTuple):
+    """A playbook as it is kept."""
+
+    entry: Entry
+    spec: bytes
+    """JSON of the `Playbook`, decoded when a log may match it."""
 
 
 def digest_of(content: bytes) -> str:
@@ -64,20 +71,22 @@ def entry_of(spec: Playbook, content: bytes) -> Entry:
         unless_literals=[list(literals_of(other.log)) for other in spec.symptoms.unless],
         vllm=spec.applies_to.vllm,
         general=spec.general,
-        spec=msgspec.Raw(msgspec.json.encode(spec)),
     )
 
 
-def compiled_text(entries: Iterable[Entry]) -> str:
-    """The content of `compiled.json`: one playbook a line, in the order of their ids."""
-    lines = [msgspec.json.encode(entry).decode() for entry in sorted(entries, key=lambda one: one.id)]
-    return "[\n" + ",\n".join(lines) + "\n]\n"
+def compiled_text(playbooks: Iterable[tuple[Entry, Playbook]]) -> str:
+    """The content of `compiled.tsv`, in the order of the ids."""
+    encode = msgspec.json.encode
+    lines = [encode(entry) + b"\t" + encode(spec) for entry, spec in sorted(playbooks, key=lambda one: one[0].id)]
+    return b"\n".join([*lines, b""]).decode()
 
 
-def read_compiled(path: Path = COMPILED) -> dict[str, Entry]:
+def read_compiled(path: Path = COMPILED) -> dict[str, Compiled]:
     """By id; empty where the file is missing or of another version of the console."""
+    decode = msgspec.json.Decoder(Entry).decode
     try:
-        entries = msgspec.json.decode(path.read_bytes(), type=list[Entry])
+        lines = (line.partition(b"\t") for line in path.read_bytes().splitlines())
+        found = [Compiled(decode(entry), spec) for entry, _, spec in lines]
     except (OSError, msgspec.DecodeError):
         return {}
-    return {entry.id: entry for entry in entries}
+    return {one.entry.id: one for one in found}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.literals import has_any
 from engine_probe.locations import find_locations
 from playbooks.compiled import Entry, digest_of, read_compiled
 from playbooks.patterns import CompiledWording, Text
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class Loaded:
     """A checked playbook. What tells whether it may match is there at once; the rest is decoded when it is wanted."""
 
-    def __init__(self, entry: Entry, path: Path, spec: Playbook | None = None) -> None:
+    def __init__(self, entry: Entry, path: Path, spec: Playbook | bytes) -> None:
+        """`spec`: the playbook, or its JSON."""
         self.id = entry.id
         self.path = path
         self.entry = entry
@@ -37,10 +39,10 @@ class Loaded:
     @property
     def spec(self) -> Playbook:
         """The whole playbook."""
-        if self._spec is None:
+        if isinstance(self._spec, bytes):
             from playbooks.schema import Playbook  # noqa: PLC0415 - most logs want few playbooks, a healthy one none
 
-            self._spec = msgspec.json.decode(self.entry.spec, type=Playbook)
+            self._spec = msgspec.json.decode(self._spec, type=Playbook)
         return self._spec
 
     @cached_property
@@ -54,14 +56,10 @@ class Loaded:
 
     def may_match(self, complaints: str, everything: str) -> bool:
         """False when no wording can match texts whose plain forms (engine_probe/literals.py) these are."""
-        for needs in self.entry.needs:  # plain loops: asked hundreds of times for each log
-            text = complaints if needs.is_loud else everything
-            for literal in needs.literals:
-                if literal in text:
-                    return True
-            if not needs.literals:
-                return True
-        return False
+        return any(
+            not needs.literals or has_any(needs.literals, complaints if needs.is_loud else everything)
+            for needs in self.entry.needs
+        )
 
 
 def library_folder() -> Path:
@@ -102,9 +100,11 @@ def own_library() -> tuple[Loaded, ...]:
     ids = [path.stem for path in paths]
     found = []
     for path in paths:
-        entry = compiled.get(path.stem)
-        is_fresh = entry is not None and entry.digest == digest_of(_content(path))
-        found.append(Loaded(entry, path) if entry is not None and is_fresh else _read(path, ids))
+        known = compiled.get(path.stem)
+        if known is not None and known.entry.digest == digest_of(_content(path)):
+            found.append(Loaded(known.entry, path, known.spec))
+        else:
+            found.append(_read(path, ids))
     return tuple(found)
 
 

@@ -13,13 +13,16 @@ from engine_probe.literals import literals_of, plain
 from engine_probe.logs.checked import CHECKED, DATA, first_signs_of_checked, literals_of_checked
 from engine_probe.logs.checking import checked_text
 from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.ending_words import read_ending_words
 from engine_probe.logs.markers import read_markers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+TABLES = ("stages.tsv", "formats.tsv", "endings.tsv", "wrappers.tsv")
 
-@pytest.mark.parametrize("name", ["stages.tsv", "formats.tsv", "wrappers.tsv"])
+
+@pytest.mark.parametrize("name", TABLES)
 def test_the_recorded_digests_are_those_of_the_tables(name: str) -> None:
     assert literals_of_checked(name, (DATA / name).read_bytes()) is not None, "run python docs/generate.py"
     assert literals_of_checked(name, (DATA / name).read_bytes() + b"\n") is None
@@ -30,7 +33,7 @@ def test_what_is_recorded_is_what_a_check_finds() -> None:
 
 
 def test_every_sample_holds_one_of_its_literals() -> None:
-    for name in ("stages.tsv", "formats.tsv", "wrappers.tsv"):
+    for name in TABLES:
         content = (DATA / name).read_bytes()
         literals = iter(literals_of_checked(name, content) or ())
         wanted: tuple[str, ...] = ()
@@ -43,7 +46,11 @@ def test_every_sample_holds_one_of_its_literals() -> None:
 
 
 def test_a_changed_table_is_checked(tmp_path: Path) -> None:
-    for name, read in (("stages.tsv", read_markers), ("wrappers.tsv", read_wrappers)):
+    for name, read in (
+        ("stages.tsv", read_markers),
+        ("endings.tsv", read_ending_words),
+        ("wrappers.tsv", read_wrappers),
+    ):
         path = tmp_path / name
         text = (DATA / name).read_text(encoding="utf-8")
         path.write_text(text, encoding="utf-8")
@@ -54,9 +61,10 @@ def test_a_changed_table_is_checked(tmp_path: Path) -> None:
 
 
 def test_without_the_record_all_is_checked(tmp_path: Path) -> None:
-    assert json.loads(CHECKED.read_text(encoding="utf-8")).keys() == {"stages.tsv", "formats.tsv", "wrappers.tsv"}
+    assert json.loads(CHECKED.read_text(encoding="utf-8")).keys() == set(TABLES)
     assert all(not one.literals for one in read_markers(DATA / "stages.tsv", recheck=True))
     assert all(not one.literals for one in read_wrappers(recheck=True).known)
+    assert all(not one.literals for _, one in read_ending_words(recheck=True).patterns)
 
 
 def test_every_sample_of_a_shape_begins_with_one_of_its_first_signs() -> None:

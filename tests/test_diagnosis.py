@@ -49,7 +49,7 @@ def playbook(name: str, *wordings: dict[str, Any], **changes: Any) -> Loaded:
     built = [Wording(id=f"w{number}", **one) for number, one in enumerate(wordings)]
     changes = {"symptoms": msgspec.structs.replace(spec.symptoms, any=built or spec.symptoms.any)} | changes
     spec = msgspec.structs.replace(spec, **changes)
-    return Loaded(entry_of(spec, b""), Path(f"{name}.yaml"))
+    return Loaded(entry_of(spec, b""), Path(f"{name}.yaml"), spec)
 
 
 def diagnosed(log: str, *library: Loaded, launch: str | None = None) -> Diagnosis:

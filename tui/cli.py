@@ -10,8 +10,7 @@ import gc
 import importlib
 import signal
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -26,12 +25,9 @@ if TYPE_CHECKING:
 
 PROGRAM = "vllm-console"
 FIRST_CASE = "kv-cache-too-small-for-max-model-len"
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python's own 700 make a quick command look through all that it imports, again and again: a tenth of its time."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """Where a command lives and what the overview says of it."""
 
     target: str
@@ -122,8 +118,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """The console script. Ends the process; nothing escapes as a traceback."""
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
+    """What tui/entry.py runs. Ends the process; nothing escapes as a traceback."""
     words = list(sys.argv[1:] if args is None else args)
     try:
         _end_on_signals()

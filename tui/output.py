@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine_probe.escapes import safe_lines
 from tui.plain_text import plain
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 _WIDTH_OF_A_PIPE = 80
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """A command makes one and passes it on. With `as_json`, `text` and `table` print nothing."""
 
     as_json: bool = False

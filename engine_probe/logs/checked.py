@@ -7,13 +7,35 @@ patterns need (literals.py, first_signs.py). A table that was changed since is c
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine_probe.literals import has_any
+
 DATA = Path(__file__).parent / "data"
 CHECKED = DATA / "checked.json"
+
+
+class Pattern:
+    """A pattern of a table. `literals`: see literals.py; empty also where they were not looked for."""
+
+    def __init__(self, source: str, literals: tuple[str, ...] = ()) -> None:
+        self.source = source
+        self.literals = literals
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """Made when it is first wanted. Raises re.error."""
+        return re.compile(self.source)
+
+    def is_in(self, text: str, plain: str) -> bool:
+        """`plain`: the plain form (literals.py) of `text`."""
+        if self.literals and not has_any(self.literals, plain):
+            return False
+        return self.compiled.search(text) is not None
 
 
 def digest_of(content: bytes) -> str:

@@ -9,6 +9,7 @@ from engine_probe.first_signs import first_signs_of
 from engine_probe.literals import literals_of
 from engine_probe.logs.checked import DATA, digest_of
 from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.ending_words import read_ending_words
 from engine_probe.logs.markers import read_markers
 from engine_probe.logs.shapes import read_shapes
 
@@ -21,6 +22,7 @@ def checked_text() -> str:
     tables = {
         "stages.tsv": [one.source for one in read_markers(DATA / "stages.tsv", recheck=True)],
         "formats.tsv": [one.source for one in read_shapes((DATA / "formats.tsv").read_text(encoding="utf-8"))],
+        "endings.tsv": [one.source for _, one in read_ending_words(recheck=True).patterns],
         "wrappers.tsv": [one.source for one in read_wrappers(recheck=True).known],
     }
     rows = [f"{json.dumps(name)}: {json.dumps(_row(name, patterns))}" for name, patterns in tables.items()]

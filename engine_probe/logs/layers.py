@@ -105,6 +105,7 @@ def layer_of_logger(name: str) -> str:
     return "frontend" if package in _FRONTEND_LOGGERS else "outside"
 
 
+@lru_cache(maxsize=1024)
 def layer_of_process(process: str) -> str:
     """The layer of a process by the tag that it prints, such as `EngineCore_DP0`; `unknown` for any other."""
     return next((layer for tag, layer in _TAGS if process.startswith(tag)), "unknown")

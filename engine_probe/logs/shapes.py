@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from engine_probe.literals import has_any
 from engine_probe.logs.checked import DATA, first_signs_of_checked, literals_of_checked
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Shape:
         """`plain`: the plain form (literals.py) of `text`, or of one that it ends."""
         if self.first_signs and text[:1] not in self.first_signs and text[:1].isascii():
             return None
-        if self.literals and not any(map(plain.__contains__, self.literals)):
+        if self.literals and not has_any(self.literals, plain):
             return None
         return self.pattern.match(text)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine_probe.literals import plain
+from engine_probe.literals import has_any, plain
 from engine_probe.logs.checked import DATA
 from engine_probe.logs.markers import Marker, read_markers
 from engine_probe.logs.versions import is_in, read_releases_for
@@ -51,7 +51,7 @@ class Wordings:
         candidates = [marker for word in sorted(first_words & by_word.keys()) for marker in by_word[word]]
         text = plain(message)
         for marker in (*candidates, *others):
-            if marker.literals and not any(map(text.__contains__, marker.literals)):
+            if marker.literals and not has_any(marker.literals, text):
                 continue
             match = marker.pattern.search(message)
             if match is not None:
