@@ -18,6 +18,8 @@ class MemoryLimit:
 
     limit_gib: Fact
     used_gib: Fact
+    cached_gib: Fact
+    """The part of `used_gib` that is file cache."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def read_limit(root: Path = Path("/")) -> MemoryLimit | NoLimit:
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         unknown = Unknown(f"{listing} cannot be read: {error.strerror}")
-        return MemoryLimit(unknown, unknown)
+        return MemoryLimit(unknown, unknown, unknown)
     found: list[tuple[int, Path, str]] = []
     for line in lines:
         _number, controllers, path = line.split(":", 2)
@@ -45,7 +47,8 @@ def read_limit(root: Path = Path("/")) -> MemoryLimit | NoLimit:
         return NoLimit()
     limit_bytes, folder, usage_name = min(found, key=lambda one: one[0])
     origin = folder / ("memory.max" if usage_name == "memory.current" else "memory.limit_in_bytes")
-    return MemoryLimit(Known(limit_bytes / _GIB, "measured", str(origin)), _usage(folder / usage_name))
+    limit = Known(limit_bytes / _GIB, "measured", str(origin))
+    return MemoryLimit(limit, _usage(folder / usage_name), _cached(folder / "memory.stat"))
 
 
 def _limits(base: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, Path, str]]:
@@ -77,3 +80,18 @@ def _usage(path: Path) -> Fact:
     if used_bytes is None:
         return Unknown(f"{path} cannot be read")
     return Known(used_bytes / _GIB, "measured", str(path))
+
+
+def _cached(path: Path) -> Fact:
+    """Version 2 calls it `file`; version 1 `total_cache`, with the groups below."""
+    try:
+        rows = [line.split() for line in path.read_text(encoding="ascii", errors="replace").splitlines()]
+    except OSError:
+        return Unknown(f"{path} cannot be read")
+    sizes = {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+    name = next((one for one in ("file", "total_cache", "cache") if one in sizes), None)
+    return Unknown(f"{path} has no size of the cache") if name is None else _known(sizes[name], f"{path} {name}")
+
+
+def _known(size_bytes: int, origin: str) -> Known:
+    return Known(size_bytes / _GIB, "measured", origin)

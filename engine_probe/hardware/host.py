@@ -57,8 +57,9 @@ def read_host(root: Path = Path("/")) -> HostState:
     if isinstance(limit, NoLimit):
         limit_gib: Fact | None = None
         used_gib: Fact | None = None
+        cached_gib: Fact = Unknown("no control group limits memory here")
     else:
-        limit_gib, used_gib = limit.limit_gib, limit.used_gib
+        limit_gib, used_gib, cached_gib = limit.limit_gib, limit.used_gib, limit.cached_gib
     return HostState(
         ram_total_gib=_size(sizes, "MemTotal", meminfo, why_not),
         ram_available_gib=_size(sizes, "MemAvailable", meminfo, why_not),
@@ -68,6 +69,8 @@ def read_host(root: Path = Path("/")) -> HostState:
         shm_free_gib=shm_free,
         cgroup_limit_gib=limit_gib,
         cgroup_used_gib=used_gib,
+        ram_cached_gib=_size(sizes, "Cached", meminfo, why_not),
+        cgroup_cached_gib=cached_gib,
     )
 
 

@@ -1,0 +1,126 @@
+"""The processes of this host, looked at again and again for little: new ones, young ones, those that are asked for.
+
+Others are read again in turn, a few a look, because a process may give itself another title at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.hardware.processes_read import (
+    TICKS_PER_SECOND,
+    boot_time,
+    read_pids,
+    read_stat,
+    read_words,
+)
+from engine_probe.hardware.server_titles import Part, part_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine_probe.hardware.processes_read import Stat
+
+_YOUNG_SECONDS = 60.0
+_IN_TURN = 8
+_MOST_ANCESTORS = 64
+_MOST_WORDS = 12
+_LONGEST_WORD = 200
+
+
+@dataclass
+class Process:
+    """One process as it was last read. A zombie keeps the words that it had."""
+
+    stat: Stat
+    words: tuple[str, ...]
+    started: float | None
+    part: Part | None = None
+    read_at: float = 0.0
+    before: tuple[float, int] | None = None
+    """When it was read the time before, and its CPU time then."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Tells it from a later process of the same number."""
+        return self.stat.pid, self.stat.start_ticks
+
+
+@dataclass
+class Processes:
+    """`look` brings `known` up to date; everything else only reads it."""
+
+    proc: str
+    known: dict[int, Process] = field(default_factory=dict)
+    reads: int = 0
+    """Processes read so far: what looking costs."""
+    _boot_time: float | None = None
+    _turn: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._boot_time = boot_time(self.proc)
+
+    def look(self, now: float, watched: Iterable[int]) -> None:
+        """`watched` are read each time; `now` in seconds since the epoch."""
+        pids = read_pids(self.proc)
+        for pid in self.known.keys() - pids:
+            del self.known[pid]
+        again = {pid for pid in watched if pid in pids}
+        again |= {pid for pid, one in self.known.items() if self._is_due(one, now, pids)}
+        again |= self._next_in_turn()
+        for pid in pids:
+            if pid in again or pid not in self.known:
+                self._read(pid, now)
+
+    def _is_due(self, one: Process, now: float, pids: set[int]) -> bool:
+        is_young = one.started is not None and now - one.started < _YOUNG_SECONDS
+        return is_young or (one.stat.ppid not in pids and one.stat.ppid != 0)
+
+    def _next_in_turn(self) -> set[int]:
+        if not self._turn:
+            self._turn = list(self.known)
+        chosen, self._turn = self._turn[:_IN_TURN], self._turn[_IN_TURN:]
+        return set(chosen)
+
+    def _read(self, pid: int, now: float) -> None:
+        stat = read_stat(self.proc, pid)
+        if stat is None:
+            self.known.pop(pid, None)
+            return
+        self.reads += 1
+        before = self.known.get(pid)
+        if before is not None and before.stat.start_ticks != stat.start_ticks:
+            before = None
+        words = read_words(self.proc, pid)
+        if before is None:
+            started = None if self._boot_time is None else self._boot_time + stat.start_ticks / TICKS_PER_SECOND
+            part = part_of(words or (stat.name,))
+            self.known[pid] = Process(stat, _kept(words, part), started, part, now)
+            return
+        before.before = (before.read_at, before.stat.cpu_ticks)
+        before.stat, before.read_at = stat, now
+        if words:
+            before.part = part_of(words)
+            before.words = _kept(words, before.part)
+
+    def parents(self, pid: int) -> list[Process]:
+        """From the parent up."""
+        found: list[Process] = []
+        one = self.known.get(pid)
+        while one is not None and len(found) < _MOST_ANCESTORS:
+            one = self.known.get(one.stat.ppid)
+            if one is not None:
+                found.append(one)
+        return found
+
+    def children(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for pid, one in self.known.items():
+            found.setdefault(one.stat.ppid, []).append(pid)
+        return found
+
+
+def _kept(words: tuple[str, ...], part: Part | None) -> tuple[str, ...]:
+    """All of a command of vLLM's; of any other as much as tells what it is."""
+    return words if part is not None else tuple(word[:_LONGEST_WORD] for word in words[:_MOST_WORDS])

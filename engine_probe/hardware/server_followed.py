@@ -1,0 +1,132 @@
+"""One server over time: what it was started with, what its log and its /metrics have told, and so its stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Fact, Known, Unknown
+from engine_probe.hardware.beside import Beside
+from engine_probe.hardware.metrics_ask import Address, Answer, address_of, ask
+
+if TYPE_CHECKING:
+    from engine_probe.hardware.metrics import ServerMetrics
+    from engine_probe.hardware.reading import State
+    from engine_probe.hardware.server_launch import Started
+    from engine_probe.hardware.server_outputs import Output
+    from engine_probe.hardware.server_tree import Family
+
+_LONG_SECONDS = 2.0
+_LOADED_GIB = 1.0
+"""More than a CUDA context and its libraries: then weights are there."""
+
+
+@dataclass
+class Followed:
+    """`started` None: no command line tells it, as for an orphan that was never seen with its server."""
+
+    key: tuple[int, int]
+    output: Output
+    started: Started | None = None
+    env: dict[str, str] | None = None
+    container: str | None = None
+    address: Address | Unknown = field(default_factory=lambda: Unknown("it is no server"))
+    is_adopted: bool = False
+    """What is known is of the server that this is left of."""
+    stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
+    stage_since: float | None = None
+    _asker: Beside[Answer] | None = None
+    _has_served: bool = False
+    _has_held: bool = False
+
+    def ask(self) -> None:
+        """Have /metrics asked for, beside the reading."""
+        if isinstance(self.address, Address):
+            address = self.address
+            if self._asker is None:
+                self._asker = Beside(lambda: ask(address), "metrics")
+            self._asker.ask()
+
+    def wait(self, seconds: float) -> None:
+        if self._asker is not None:
+            self._asker.wait(seconds)
+
+    @property
+    def seconds(self) -> float:
+        """CPU time that asking has cost so far."""
+        return self._asker.seconds if self._asker is not None else 0.0
+
+    def close(self) -> None:
+        if self._asker is not None:
+            self._asker.close()
+
+    def metrics(self) -> ServerMetrics | Unknown:
+        """The last answer, if it is of this server and not old."""
+        if isinstance(self.address, Unknown):
+            return self.address
+        if self._asker is None or self._asker.result is None:
+            return Unknown("it was not asked yet")
+        if self._asker.waiting_seconds > _LONG_SECONDS:
+            return Unknown(f"{self.address.origin} did not answer for {self._asker.waiting_seconds:.0f} s")
+        found = self._asker.result.metrics
+        other = self._name_of_other(found)
+        if other:
+            return Unknown(f"{self.address.origin} is answered by another server, of {other}")
+        return found
+
+    def _name_of_other(self, found: ServerMetrics | Unknown) -> str | None:
+        name = self.started.name if self.started is not None else ""
+        if isinstance(found, Unknown) or not found.models or not name or name in found.models:
+            return None
+        return ", ".join(sorted(found.models))
+
+    def _answers(self) -> bool:
+        """Whether an HTTP server that is not known to be another one answers on its port: then loading is over."""
+        if self._asker is None or self._asker.result is None or self._asker.result.status is None:
+            return False
+        return self._name_of_other(self._asker.result.metrics) is None
+
+    def settle(self, family: Family, gpu_gib: float, now: float) -> State:
+        """The state of now; also brings `stage` up to date."""
+        self._has_served |= self._answers()
+        self._has_held |= gpu_gib > _LOADED_GIB
+        stage = self._stage_of(family)
+        if isinstance(stage, Known) and (isinstance(self.stage, Unknown) or self.stage.value != stage.value):
+            self.stage_since = now
+        self.stage = stage
+        if family.kind == "orphan":
+            return "orphan"
+        if not family.root.stat.is_living or self.output.load.is_ending:
+            return "ending"
+        if family.kind in ("script", "ray"):
+            return "unknown"
+        return "serving" if isinstance(stage, Known) and stage.value == "serving" else "loading"
+
+    def _stage_of(self, family: Family) -> Fact:
+        told = self.output.load.stage
+        if family.kind == "ray":
+            return Unknown("its workers are Ray's, and the server that they belong to is not on this host")
+        if family.kind == "orphan":
+            return told or (self.stage if self.is_adopted else Unknown("the server that it belonged to is gone"))
+        if self.output.load.is_up and told is not None:
+            return told
+        if self._has_served:
+            return Known("serving", "computed", "it answers on its port")
+        return told or self._computed(family)
+
+    def _computed(self, family: Family) -> Known:
+        if self._has_held:
+            return Known("weight_load", "computed", "it holds memory on a GPU and does not answer yet")
+        if family.has("worker") or family.has("ray"):
+            return Known("worker_start", "computed", "its workers are there and hold no memory yet")
+        if family.has("engine_core"):
+            return Known("engine_build", "computed", "its EngineCore is there and has no workers yet")
+        return Known("config", "computed", "there is only the API server")
+
+
+def address_for(started: Started | None, has_own_network: bool, container: str | None) -> Address | Unknown:
+    if started is None:
+        return Unknown("it is no server of its own")
+    if has_own_network:
+        return Unknown(f"it runs in a network of its own ({container or 'another namespace'}), which is not asked")
+    return address_of(started)

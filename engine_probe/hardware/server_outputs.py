@@ -1,0 +1,92 @@
+"""Follows what servers print, where that goes to files: which file is whose, each opened once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.hardware.server_load import Load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine_probe.hardware.server_log import LogFile
+    from engine_probe.logs.stages import Wordings
+
+FileKey = tuple[int, int]
+
+
+@dataclass
+class Output:
+    """Of one server: what its log has told, where that log is, and why there is none."""
+
+    pid: int
+    load: Load = field(default_factory=Load)
+    pids: frozenset[int] = frozenset()
+    """Numbers by which its processes know themselves."""
+    started: float | None = None
+    path: str | None = None
+    why_none: str | None = None
+    files: tuple[FileKey, ...] = ()
+
+
+class Outputs:
+    """Nothing of the log reader is imported before there is a log to read."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self._files: dict[FileKey, LogFile] = {}
+        self._wordings: Wordings | None = None
+
+    def open(self, output: Output) -> None:
+        """Look where a server prints; stdout counts for the path, both are read."""
+        from engine_probe.hardware.server_log import follow, open_output  # noqa: PLC0415
+
+        keys: list[FileKey] = []
+        reasons: list[str] = []
+        for number in (1, 2):
+            found = open_output(self._proc, output.pid, number)
+            if isinstance(found, str):
+                reasons.append(found)
+                continue
+            key, path = found
+            if key not in self._files:
+                log = follow(self._proc, output.pid, number, path, self._read_wordings())
+                if isinstance(log, str):
+                    reasons.append(log)
+                    continue
+                self._files[key] = log
+            keys.append(key)
+            output.path = output.path or path
+        output.files = tuple(dict.fromkeys(keys))
+        output.why_none = None if keys else reasons[0]
+
+    def feed(self, outputs: Iterable[Output], seconds: float) -> None:
+        """Read on in all files, for about `seconds` in all; files that nobody has any more are closed."""
+        from engine_probe.hardware.server_log import Writer  # noqa: PLC0415
+
+        writers: dict[FileKey, list[Writer]] = {}
+        for one in outputs:
+            for key in one.files:
+                writers.setdefault(key, []).append(Writer(one.load, one.pids, one.started))
+        for key in self._files.keys() - writers.keys():
+            self._files.pop(key).close()
+        until = time.monotonic() + seconds
+        for key, log in self._files.items():
+            log.writers = writers[key]
+            with suppress(OSError):  # a file system that fails to read now may do so later
+                log.feed(until)
+
+    def close(self) -> None:
+        for log in self._files.values():
+            log.close()
+        self._files = {}
+
+    def _read_wordings(self) -> Wordings:
+        from engine_probe.logs.stages import read_wordings  # noqa: PLC0415
+
+        if self._wordings is None:
+            self._wordings = read_wordings()
+        return self._wordings

@@ -1,0 +1,79 @@
+"""Where a server's processes run: their container, their network, the GPUs that they were given or hold."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from engine_probe.hardware.processes_read import link_of, read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from engine_probe.facts import Fact
+    from engine_probe.hardware.gpus import Gpu, GpuState
+
+_CONTAINERS = (
+    ("podman", re.compile(r"libpod-(?:payload-)?([0-9a-f]{12,64})")),
+    ("kubernetes", re.compile(r"kubepods[^\n]*?[/-]([0-9a-f]{32,64})(?:\.scope)?(?:/|$)", re.MULTILINE)),
+    ("containerd", re.compile(r"(?:cri-containerd|nerdctl|crio)[-:]([0-9a-f]{12,64})")),
+    ("docker", re.compile(r"docker[-/]([0-9a-f]{12,64})")),
+    ("lxc", re.compile(r"lxc(?:\.payload\.|/)([\w.-]{1,64})")),
+)
+_ID_LENGTH = 12
+
+Holding = tuple[int, "Fact"]
+"""A GPU's index and the memory held there."""
+
+
+def container_of(proc: str, pid: int) -> str | None:
+    """Such as "docker 0123456789ab"; None outside of any, and in the one that we are in ourselves."""
+    found = _container_in(read_bytes(f"{proc}/{pid}/cgroup"))
+    return None if found == _container_in(read_bytes(f"{proc}/self/cgroup")) else found
+
+
+def _container_in(listing: bytes | None) -> str | None:
+    text = (listing or b"").decode("utf-8", "replace")
+    for kind, pattern in _CONTAINERS:
+        if found := pattern.search(text):
+            return f"{kind} {found[1][:_ID_LENGTH] if kind != 'lxc' else found[1]}"
+    return None
+
+
+def has_own_network(proc: str, pid: int) -> bool:
+    """Whether 127.0.0.1 is another machine to it than to us; False also where that cannot be seen."""
+    theirs, ours = link_of(f"{proc}/{pid}/ns/net"), link_of(f"{proc}/self/ns/net")
+    return theirs is not None and ours is not None and theirs != ours
+
+
+def holdings(gpus: GpuState) -> dict[int, list[Holding]]:
+    """Which GPUs each process that can be seen here holds memory on, by its pid."""
+    found: dict[int, list[Holding]] = {}
+    for gpu in gpus.gpus:
+        for process in (*gpu.processes, *(one for part in gpu.slices for one in part.processes)):
+            if process.is_visible:
+                found.setdefault(process.pid, []).append((gpu.index, process.used_gib))
+    return found
+
+
+def gpus_given(env: Mapping[str, str] | None, wanted: int, gpus: Iterable[Gpu]) -> tuple[int, ...]:
+    """The GPUs that a server will take, as far as its environment tells before it holds memory on any.
+
+    An index means NVML's only where the GPUs are in the order of their buses or are all the same.
+    """
+    known = tuple(gpus)
+    visible = (env or {}).get("CUDA_VISIBLE_DEVICES")
+    if env is None or not known:
+        return ()
+    if visible is None:
+        return tuple(gpu.index for gpu in known[:wanted])
+    is_ordered = env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({gpu.name for gpu in known}) == 1
+    chosen: list[int] = []
+    for word in visible.split(","):
+        one = word.strip()
+        by_index = [gpu.index for gpu in known if is_ordered and one == str(gpu.index)]
+        by_uuid = [gpu.index for gpu in known if one.startswith("GPU-") and gpu.uuid.startswith(one)]
+        if len(by_index + by_uuid) != 1:
+            break  # CUDA, too, sees nothing behind a word that it does not know
+        chosen += by_index + by_uuid
+    return tuple(chosen[:wanted])
