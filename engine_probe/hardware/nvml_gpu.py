@@ -31,10 +31,9 @@ _SEES_A_SLICE = Unknown("the GPU is cut into slices: CUDA sees one of them")
 
 
 class GpuLook:
-    """Handle and names are asked when it is made. `handle` is None where the driver does not give it; then it is known
-    by the `uuid` and `name` of before."""
+    """Handle and names are asked when it is made. `handle` is None where the driver does not give it."""
 
-    def __init__(self, driver: Driver, index: int, uuid: str, name: str) -> None:
+    def __init__(self, driver: Driver, index: int) -> None:
         self.index = index
         self._driver = driver
         self._slow: dict[str, Fact] = {}
@@ -45,7 +44,7 @@ class GpuLook:
         self.handle = None if isinstance(handle, Refusal) else handle
         self._why_not = handle.reason if isinstance(handle, Refusal) else ""
         self._ask = Questions(driver, handle)
-        self.uuid, self.name = uuid, name
+        self.uuid, self.name = "", "not readable"
         if self.handle is not None:
             self.uuid = values.shown_text(self._ask.ask("nvmlDeviceGetUUID"))
             self.name = values.shown_text(self._ask.ask("nvmlDeviceGetName"))

@@ -60,8 +60,16 @@ class Questions:
         return list_processes(self._ask_list, most_bytes, slice_index)
 
     def _ask_list(self, name: str) -> Any:
-        refused = self._refused.get((name,))
-        return refused or self._remember((name,), self._driver.ask_list(name, self.handle))
+        """Drivers before 510 have the second version only, of the same layout. nvidia-ml-py's name without a version
+        raises what is no NVMLError."""
+        answer: Any = None
+        for version in ("_v3", "_v2"):
+            key = (name + version,)
+            refused = self._refused.get(key)
+            answer = refused or self._remember(key, self._driver.ask_list(name + version, self.handle))
+            if not (isinstance(answer, Refusal) and answer.is_for_good):
+                break
+        return answer
 
     def _remember(self, key: tuple[Any, ...], answer: Any) -> Any:
         if isinstance(answer, Refusal) and answer.is_for_good:

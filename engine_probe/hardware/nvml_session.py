@@ -32,10 +32,15 @@ class Remembered:
 
 
 class Session:
+    """A GPU that was there `before` stays in the list, as one that cannot be read."""
+
     def __init__(self, driver: Driver, count: int, before: Remembered) -> None:
-        names = before.names if len(before.names) == count else (("", "not readable"),) * count
         self._driver = driver
-        self._gpus = [GpuLook(driver, index, *names[index]) for index in range(count)]
+        self._gpus = [GpuLook(driver, index) for index in range(max(count, len(before.names)))]
+        readable = {gpu.uuid for gpu in self._gpus if gpu.handle is not None}
+        for gpu, (uuid, name) in zip(self._gpus, before.names, strict=False):
+            if gpu.handle is None and uuid not in readable:
+                gpu.uuid, gpu.name = uuid, name
         self._listener: XidListener | None = None
         self._reads = 0
         known = tuple((gpu.uuid, gpu.name) for gpu in self._gpus)
