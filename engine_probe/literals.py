@@ -17,6 +17,7 @@ else:
     import sre_parse
 
 _LEAST_LENGTH = 4
+_MOST_SETS = 3
 _REPEATS = (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT, getattr(sre_constants, "POSSESSIVE_REPEAT", None))
 
 
@@ -25,8 +26,16 @@ def literals_of(pattern: str) -> tuple[str, ...]:
 
     Also of a pattern for which case and the number of spaces matter: the text is in its plain form all the same.
     """
-    found = _of_sequence(sre_parse.parse(" ".join(pattern.split()), re.IGNORECASE))
-    return found if found and min(map(len, found)) >= _LEAST_LENGTH else ()
+    return next(iter(all_literals_of(pattern)), ())
+
+
+def all_literals_of(pattern: str) -> tuple[tuple[str, ...], ...]:
+    """Such sets of texts, the most telling first: of each of them one is in every text that `pattern` matches."""
+    tokens = sre_parse.parse(" ".join(pattern.split()), re.IGNORECASE)
+    found = sorted(
+        (one for one in _all_of_sequence(tokens) if _shortest(one) >= _LEAST_LENGTH), key=_worth, reverse=True
+    )
+    return tuple(dict.fromkeys(found))[:_MOST_SETS]
 
 
 def plain(text: str) -> str:
@@ -42,8 +51,21 @@ def has_any(literals: Iterable[str], text: str) -> bool:
     return False
 
 
+def have_all(sets: Iterable[Iterable[str]], text: str) -> bool:
+    """Whether of each of `sets` one is in `text`."""
+    for literals in sets:  # noqa: SIM110 - as above
+        if not has_any(literals, text):
+            return False
+    return True
+
+
 def _of_sequence(tokens: Any) -> tuple[str, ...]:
-    """The most telling among what a sequence needs: the longest run of letters, or an alternation of long ones."""
+    """The most telling among what a sequence needs."""
+    return max(_all_of_sequence(tokens), key=_worth)
+
+
+def _all_of_sequence(tokens: Any) -> list[tuple[str, ...]]:
+    """Its runs of letters, and its alternations."""
     candidates: list[tuple[str, ...]] = []
     run = ""
     for operator, argument in tokens:
@@ -53,7 +75,7 @@ def _of_sequence(tokens: Any) -> tuple[str, ...]:
         candidates += [(plain(run),), _of_token(operator, argument)]
         run = ""
     candidates.append((plain(run),))
-    return max(candidates, key=_worth)
+    return candidates
 
 
 def _of_token(operator: Any, argument: Any) -> tuple[str, ...]:
@@ -68,4 +90,8 @@ def _of_token(operator: Any, argument: Any) -> tuple[str, ...]:
 
 
 def _worth(texts: tuple[str, ...]) -> int:
-    return min(map(len, texts), default=0) - (len(texts) > 1)
+    return _shortest(texts) - (len(texts) > 1)
+
+
+def _shortest(texts: tuple[str, ...]) -> int:
+    return min(map(len, texts), default=0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from engine_probe.literals import literals_of
+from engine_probe.literals import all_literals_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,9 +27,9 @@ class Needs(msgspec.Struct, frozen=True, array_like=True):
 
     is_loud: bool
     """Only complaints are looked at."""
-    literals: list[str]
-    """See engine_probe/literals.py."""
-    frames: list[str] = []
+    literals: list[list[str]]
+    """Of each list one is in every text that matches, see engine_probe/literals.py."""
+    frames: list[list[str]] = []
     """The same of the pattern for frames."""
 
 
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True):
     digest: str
     needs: list[Needs]
     """Of each wording."""
-    unless_literals: list[list[str]]
+    unless_literals: list[list[list[str]]]
     vllm: str
     """Release range of the whole playbook."""
     general: bool
@@ -65,13 +65,16 @@ def entry_of(spec: Playbook, content: bytes) -> Entry:
         id=spec.playbook,
         digest=digest_of(content),
         needs=[
-            Needs(not (one.quiet or one.at_end), list(literals_of(one.log)), list(literals_of(one.frames or "")))
-            for one in spec.symptoms.any
+            Needs(not (one.quiet or one.at_end), _sets(one.log), _sets(one.frames or "")) for one in spec.symptoms.any
         ],
-        unless_literals=[list(literals_of(other.log)) for other in spec.symptoms.unless],
+        unless_literals=[_sets(other.log) for other in spec.symptoms.unless],
         vllm=spec.applies_to.vllm,
         general=spec.general,
     )
+
+
+def _sets(pattern: str) -> list[list[str]]:
+    return [list(one) for one in all_literals_of(pattern)]
 
 
 def compiled_text(playbooks: Iterable[tuple[Entry, Playbook]]) -> str:

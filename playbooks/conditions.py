@@ -9,14 +9,12 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from engine_probe.facts import Fact, Known, Unknown, Value
 
 
-@dataclass(frozen=True)
-class Unset:
+class Unset(NamedTuple):
     """Known not to be given: a launch argument that nobody wrote. `origin` says where that was seen."""
 
     origin: str

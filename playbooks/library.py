@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from engine_probe.errors import InputError, nearest_word
-from engine_probe.literals import has_any
+from engine_probe.literals import have_all
 from engine_probe.locations import find_locations
 from playbooks.compiled import Entry, digest_of, read_compiled
 from playbooks.patterns import CompiledWording, Text
@@ -56,10 +56,7 @@ class Loaded:
 
     def may_match(self, complaints: str, everything: str) -> bool:
         """False when no wording can match texts whose plain forms (engine_probe/literals.py) these are."""
-        return any(
-            not needs.literals or has_any(needs.literals, complaints if needs.is_loud else everything)
-            for needs in self.entry.needs
-        )
+        return any(have_all(one.literals, complaints if one.is_loud else everything) for one in self.entry.needs)
 
 
 def library_folder() -> Path:

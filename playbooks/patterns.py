@@ -7,7 +7,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine_probe.literals import has_any, literals_of
+from engine_probe.literals import all_literals_of, have_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class Text:
     def __init__(
         self,
         log: str,
-        literals: Sequence[str] | None = None,
+        literals: Sequence[Sequence[str]] | None = None,
         compile_text: Callable[[str], re.Pattern[str]] | None = None,
     ) -> None:
         """Raises re.error where `literals`, what `may_match` asks for, is not given and `log` does not compile.
@@ -43,7 +43,7 @@ class Text:
         `compile_text`: another way to read `log` than `compile_pattern`.
         """
         self.log = log
-        self.literals = tuple(literals_of(log) if literals is None else literals)
+        self.literals = all_literals_of(log) if literals is None else literals
         self._compile = compile_text or compile_pattern
 
     @cached_property
@@ -53,7 +53,7 @@ class Text:
 
     def may_match(self, plain: str) -> bool:
         """False when the pattern cannot match a text whose `literals.plain` form is (part of) `plain`."""
-        return not self.literals or has_any(self.literals, plain)
+        return have_all(self.literals, plain)
 
     def search(self, text: str) -> re.Match[str] | None:
         return self.pattern.search(text)
@@ -63,7 +63,10 @@ class CompiledWording(Text):
     """A wording with its patterns."""
 
     def __init__(
-        self, spec: Wording, literals: Sequence[str] | None = None, frames_literals: Sequence[str] | None = None
+        self,
+        spec: Wording,
+        literals: Sequence[Sequence[str]] | None = None,
+        frames_literals: Sequence[Sequence[str]] | None = None,
     ) -> None:
         super().__init__(spec.log, literals)
         self.spec = spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,32 +24,39 @@ Found = tuple[Marker, re.Match[str]]
 """A marker and where a message has it."""
 
 
-@dataclass(frozen=True)
 class Wordings:
     """All markers, tried in the order of the file."""
 
-    markers: tuple[Marker, ...]
+    def __init__(self, markers: Iterable[Marker]) -> None:
+        self.markers = tuple(markers)
 
     @cached_property
-    def _by_first_word(self) -> tuple[dict[str, list[Marker]], list[Marker]]:
-        """Markers whose messages all begin with one word, by that word, and those that may begin with any."""
-        by_word: dict[str, list[Marker]] = {}
-        others: list[Marker] = []
-        for marker in self.markers:
-            word = first_word_of(marker.source)
-            if word is None:
-                others.append(marker)
-            else:
-                by_word.setdefault(word, []).append(marker)
-        return by_word, others
+    def _by_first_word(self) -> dict[str, list[int]]:
+        """Numbers of the markers whose messages all begin with one word, by that word."""
+        found: dict[str, list[int]] = {}
+        for number, word in enumerate(self._first_words):
+            if word is not None:
+                found.setdefault(word, []).append(number)
+        return found
+
+    @cached_property
+    def _by_literal(self) -> list[tuple[str, int]]:
+        """Of the markers whose messages may begin with any word: what one must hold, and its number."""
+        others = (number for number, word in enumerate(self._first_words) if word is None)
+        return [(literal, number) for number in others for literal in self.markers[number].literals or ("",)]
+
+    @cached_property
+    def _first_words(self) -> list[str | None]:
+        return [first_word_of(marker.source) for marker in self.markers]
 
     def matches(self, message: str) -> Iterator[Found]:
         """Every marker that `message` has, with where it stands."""
-        by_word, others = self._by_first_word
         first_words = {line.split(" ", 1)[0] for line in message.split("\n", _MOST_LINES)[:_MOST_LINES]}
-        candidates = [marker for word in sorted(first_words & by_word.keys()) for marker in by_word[word]]
-        text = plain(message)
-        for marker in (*candidates, *others):
+        known, text = self._by_first_word, plain(message)
+        numbers = [number for word in sorted(first_words & known.keys()) for number in known[word]]
+        numbers += dict.fromkeys([number for literal, number in self._by_literal if literal in text])
+        for number in numbers:
+            marker = self.markers[number]
             if marker.literals and not has_any(marker.literals, text):
                 continue
             match = marker.pattern.search(message)
@@ -101,7 +107,7 @@ def may_be_silent(marker: Marker, version: str) -> bool:
 
 def read_wordings(path: Path | None = None) -> Wordings:
     """The markers of `path` (the package's own file by default). Raises InputError, with the line."""
-    return Wordings(tuple(read_markers(path or DATA / "stages.tsv")))
+    return Wordings(read_markers(path or DATA / "stages.tsv"))
 
 
 def first_word_of(source: str) -> str | None:
