@@ -1,4 +1,4 @@
-"""Facts of GPUs and the host from a state of it: an object that evidence_host_file.py reads, or snapshot.py makes.
+"""Facts of GPUs and the host from a state of it: an object that evidence_host_file.py reads, or monitor_json.py makes.
 
 Every key may be missing; what is not there is unknown with the reason.
 """

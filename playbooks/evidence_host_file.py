@@ -1,6 +1,6 @@
 """A saved state of a host, read and checked: what is missing or null is unknown, what is no size or number is an error.
 
-Its few keys are shown in the README, below `diagnose`.
+The monitor saves one (monitor_schema.json); the few keys that are read are in the README, below `diagnose`.
 """
 
 from __future__ import annotations

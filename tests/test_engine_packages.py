@@ -10,9 +10,10 @@ import pytest
 from engine_probe.engine import local_engine
 from engine_probe.engine_packages import Packages, Unmet, read_packages
 from engine_probe.facts import Known, Unknown
-from engine_probe.hardware.snapshot import snapshot
+from engine_probe.hardware.watch import look_once
 from playbooks.evidence import Evidence, package_facts
 from playbooks.evidence_host import HostState, host_facts
+from playbooks.monitor_json import as_object
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +63,7 @@ def test_packages_are_facts_and_what_is_unmet_is_a_note() -> None:
 
 
 def test_this_host_is_told_as_a_saved_state_is() -> None:
-    state = snapshot()
+    state = as_object(look_once(), ())
     facts = host_facts(HostState(state, "this host, now"), None)
     assert facts["host.total_gib"] == Known(state["host"]["ram_total_gib"], "measured", "this host, now")
     assert facts["gpu.count"] == Known(len(state["gpus"]), "measured", "this host, now")

@@ -39,6 +39,9 @@ COMMANDS = {
     "probe": Entry("tui.commands.probe:probe", "Really load a deployment, stage by stage, and say what happens."),
     "replay": Entry("tui.commands.replay:replay", "Diagnose, fix and verify unattended, by one playbook."),
     "lab": Entry("tui.commands.lab:lab", "Break a tiny real model on purpose, then diagnose, fix and verify it."),
+    "monitor": Entry(
+        "tui.commands.monitor:monitor", "Watch GPU and host memory: whose it is, for what, and what is wrong."
+    ),
     "logs": Entry("tui.commands.logs:logs", "Look at vLLM logs, merged by time, or print the wanted lines of them."),
     "diagnose": Entry(
         "tui.commands.diagnose:diagnose", "Say why a load failed, from its log: root cause, proof, fixes."

@@ -150,10 +150,11 @@ def _host_state(file: str | None, *, here: bool) -> HostState | None:
         return read_host_state(Path(file))
     if not here:
         return None
-    from engine_probe.hardware.snapshot import snapshot
+    from engine_probe.hardware.watch import look_once
     from playbooks.evidence_host import HostState
+    from playbooks.monitor_json import as_object
 
-    return HostState(snapshot(), "this host, now")
+    return HostState(as_object(look_once(), ()), "this host, now")
 
 
 def _packages(engine_name: str | None) -> Packages | None:
