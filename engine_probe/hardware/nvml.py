@@ -81,12 +81,10 @@ class Driver:
         self.calls = 0
         self.codes_seen: set[int] = set()
         """Of refusals, until the caller clears it."""
-        self._missing: set[tuple[str, bool]] = set()
         self._is_open = False
 
     def open(self) -> Refusal | None:
         """None when the driver answers."""
-        self._missing.clear()
         answer = self.ask("nvmlInit")
         self._is_open = not isinstance(answer, Refusal)
         return answer if isinstance(answer, Refusal) else None
@@ -100,12 +98,10 @@ class Driver:
         """Call nvidia-ml-py's function `name`; a Refusal where the driver refuses.
 
         `pick` takes what is wanted out of the answer: nvidia-ml-py decodes text only then. `version_2` asks for the
-        second layout of nvmlDeviceGetMemoryInfo. A function that the library lacks is not looked for again.
+        second layout of nvmlDeviceGetMemoryInfo.
         """
         import pynvml  # noqa: PLC0415 -- only who asks for GPUs needs it
 
-        if (name, version_2) in self._missing:
-            return Refusal(FUNCTION_NOT_FOUND)
         options = {"version": pynvml.nvmlMemory_v2} if version_2 else {}
         self.calls += 1
         try:
@@ -119,8 +115,6 @@ class Driver:
             code = _UNREADABLE
         except pynvml.NVMLError as error:
             code = int(error.value)
-        if code == FUNCTION_NOT_FOUND:
-            self._missing.add((name, version_2))
         self.codes_seen.add(code)
         return Refusal(code)
 

@@ -33,7 +33,7 @@ static int said_error(const state *s, const char *function, int index, int slice
     for (int i = 0; i < s->error_count; i++) {
         const error *e = &s->errors[i];
         if (is_named(function, e->function) && (e->gpu == ANY || e->gpu == index)
-            && (e->slice == ANY || e->slice == slice))
+            && (e->slice == ANY || e->slice == slice || (e->slice == WHOLE && slice == ANY)))
             return e->code;
     }
     return NVML_SUCCESS;

@@ -14,8 +14,8 @@
  *       number; I and J may be *; the last line counts
  *   mig INDEX MODE [PENDING] | slice INDEX SLICE UUID TOTAL USED NAME…
  *   xid INDEX CODE                                    an event, told once, to who waits when the line is added
- *   error FUNCTION INDEX CODE                         FUNCTION with or without _v2, or *; INDEX: *, 3, or 3.1 for slice
- *       1 of GPU 3; without INDEX in the function: *
+ *   error FUNCTION INDEX CODE                         FUNCTION with or without _v2, or * for all but nvmlInit; INDEX: 3,
+ *       3.1 for slice 1 of GPU 3, 3.whole for GPU 3 without its slices, * also for functions that have no GPU
  *   reloads NUMBER                                    another number: all is uninitialized until the next nvmlInit
  * A GPU whose line is taken away is lost. Short forms of errors:
  *   init CODE | memory-v2 CODE | handle INDEX CODE | processes INDEX CODE

@@ -37,7 +37,7 @@ static void add_error(state *s, const char *function, const char *where, int cod
     s->error_count++;
     snprintf(e->function, sizeof e->function, "%s", function);
     e->gpu = number_or_any(where);
-    e->slice = dot ? number_or_any(dot + 1) : ANY;
+    e->slice = !dot ? ANY : !strcmp(dot, ".whole") ? WHOLE : number_or_any(dot + 1);
     e->code = code;
 }
 

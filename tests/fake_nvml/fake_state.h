@@ -9,6 +9,7 @@
 #define MAX_EVENTS 256
 #define TEXT 96
 #define ANY (-1)
+#define WHOLE (-2) /* a GPU without its slices */
 
 enum {
     NVML_SUCCESS = 0,
