@@ -1,0 +1,75 @@
+"""What vLLM's memory use depends on in a model: which tensors lie where, and what each layer keeps for a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CacheKind = Literal["full", "sliding", "chunked", "mla", "state", "cross", "none"]
+Split = Literal["tp", "kv_heads", "vocab", "experts", "replicated"]
+
+
+@dataclass(frozen=True)
+class LayerCache:
+    """What one layer keeps. Sizes of the whole layer, before tensor parallelism divides it."""
+
+    kind: CacheKind
+    kv_heads: int = 0
+    head_size: int = 0
+    value_head_size: int = 0
+    window: int | None = None
+    """Tokens, of sliding and chunked attention."""
+    latent_width: int = 0
+    """MLA: kv_lora_rank + rope head size; one head, not divided by tensor parallelism."""
+    state_bytes: int = 0
+    """Mamba and linear attention: bytes a request, whatever its length."""
+
+
+@dataclass(frozen=True)
+class WeightPart:
+    """Tensors of one module that are placed alike. `size_bytes` is that of the whole model, as loaded."""
+
+    name: str
+    size_bytes: int
+    layer: int | None
+    """The decoder layer (0 on); None: embedding, head, vision tower and the like."""
+    split: Split
+    """How tensor parallelism divides it: `kv_heads` by at most their number, `experts` by tp or by expert parallelism."""
+    place: Literal["first", "last", "every", "layer"] = "layer"
+    """Which pipeline stage holds it, where `layer` is None."""
+    padding_bytes: int = 0
+    """What vLLM adds, such as a vocabulary or a matrix rounded up; part of `size_bytes`."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A model as its folder tells it."""
+
+    folder: str
+    architecture: str
+    source: str
+    """Where the weights' sizes come from: "measured: safetensors headers", "computed: config.json", "parsed: GGUF header"."""
+    weights: tuple[WeightPart, ...]
+    weights_low: float
+    """Factors on the weights: the range in which the true size is expected, 1.0 where it was measured."""
+    weights_high: float
+    layers: tuple[LayerCache, ...]
+    hidden_size: int
+    intermediate_size: int
+    """Of the dense MLP; of a mixture of experts that of its shared or dense layers, 0 where there is none."""
+    vocab_size: int
+    max_position: int
+    attention_heads: int
+    kv_heads: int
+    dtype: str
+    """Of activations, such as bfloat16."""
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    """Where the checkpoint itself asks for one."""
+    experts: int = 0
+    experts_per_token: int = 0
+    expert_intermediate_size: int = 0
+    has_vision: bool = False
+    is_encoder_only: bool = False
+    doubts: tuple[str, ...] = ()
+    """What could not be known, each a sentence; each widens the range of what depends on it."""
