@@ -64,18 +64,19 @@ class Processes:
     def look(self, now: float, watched: Iterable[int]) -> None:
         """`watched` are read each time; `now` in seconds since the epoch."""
         pids = read_pids(self.proc)
-        for pid in self.known.keys() - pids:
+        gone = self.known.keys() - pids
+        for pid in gone:
             del self.known[pid]
         again = {pid for pid in watched if pid in pids}
-        again |= {pid for pid, one in self.known.items() if self._is_due(one, now, pids)}
+        again |= {pid for pid, one in self.known.items() if self._is_due(one, now, gone)}
         again |= self._next_in_turn()
         for pid in pids:
             if pid in again or pid not in self.known:
                 self._read(pid, now)
 
-    def _is_due(self, one: Process, now: float, pids: set[int]) -> bool:
+    def _is_due(self, one: Process, now: float, gone: set[int]) -> bool:
         is_young = one.started is not None and now - one.started < _YOUNG_SECONDS
-        return is_young or (one.stat.ppid not in pids and one.stat.ppid != 0)
+        return is_young or one.stat.ppid in gone
 
     def _next_in_turn(self) -> set[int]:
         if not self._turn:

@@ -12,7 +12,7 @@ from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.processes_closely import Closely
 from engine_probe.hardware.processes_read import PAGE_BYTES, TICKS_PER_SECOND, shared_pages
 from engine_probe.hardware.reading import ProcessReading
-from engine_probe.redact import mask_argv
+from engine_probe.redact import mask, mask_argv
 
 if TYPE_CHECKING:
     from engine_probe.hardware.processes import Process
@@ -70,7 +70,7 @@ class Teller:
     def title(self, one: Process) -> str:
         known = self._titles.get(one.key)
         if known is None or known[0] != one.words:
-            text = safe_lines(" ".join(mask_argv(one.words)))[:_LONGEST_TITLE] or f"[{safe_lines(one.stat.name)}]"
+            text = safe_lines(mask(" ".join(mask_argv(one.words))))[:_LONGEST_TITLE] or f"[{safe_lines(one.stat.name)}]"
             known = self._titles[one.key] = (one.words, text)
         return known[1]
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from engine_probe.escapes import safe_lines
 from engine_probe.hardware.server_log_start import stamp_of, start_of
 from engine_probe.logs.lines import read_line
+from engine_probe.logs.quiet_runs import other_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +56,8 @@ class LogFile:
     _number: int | None = 0
     """Lines before the offset; None where the file was not read from its start."""
     _rest: bytes = b""
-    _lines: list[bytes] = field(default_factory=list)
+    _lines: list[tuple[int | None, bytes]] = field(default_factory=list)
+    """Read and not taken yet, each with its number."""
     _has_begun: bool = False
     _has_jumped: bool = False
     _speaker: Writer | None = None
@@ -69,8 +71,8 @@ class LogFile:
         by_pid = {pid: writer for writer in self.writers for pid in writer.pids}
         while True:
             done = 0
-            for done, line in enumerate(self._lines, 1):  # noqa: B007 - counts what was taken
-                self._take(line, by_pid)
+            for done, (number, line) in enumerate(self._lines, 1):  # noqa: B007 - counts what was taken
+                self._take(number, line, by_pid)
                 if time.monotonic() >= until:
                     break
             del self._lines[:done]
@@ -93,10 +95,20 @@ class LogFile:
         if not content:
             return self._tries_again(size)
         self._offset += len(content)
-        *lines, rest = (self._rest + content).split(b"\n")
-        self._lines += lines
+        whole, newline, rest = (self._rest + content).rpartition(b"\n")
         self._rest = rest if len(rest) <= _LONGEST_LINE else rest[-_LONGEST_LINE:]
-        return bool(lines)
+        if newline:
+            self._add(whole + newline)
+        return bool(newline)
+
+    def _add(self, content: bytes) -> None:
+        """What a server prints over and over while it serves is left out: it tells nothing of a load."""
+        before = self._number
+        for first, lines in other_lines(content):
+            for number, line in enumerate(lines, first):
+                self._lines.append((None if before is None else before + number, line))
+        if before is not None:
+            self._number = before + content.count(b"\n")
 
     def _jump(self, offset: int) -> None:
         if offset > self._offset:
@@ -105,9 +117,11 @@ class LogFile:
 
     def _tries_again(self, size: int) -> bool:
         """The times in a file may be of another zone than this host's: then it is read whole."""
-        if self._has_begun or self._number is not None or not size:
+        has_told = any(writer.load.stage is not None for writer in self.writers)
+        if has_told or self._number is not None or not size:
             return False
-        self._offset, self._number, self._rest, self._has_begun = 0, 0, b"", True
+        self._offset, self._number, self._rest = 0, 0, b""
+        self._has_begun = True  # what is of others is told by its pids, and by the beginning that follows
         return True
 
     def _earliest(self) -> float | None:
@@ -117,15 +131,13 @@ class LogFile:
     def _is_all_up(self) -> bool:
         return bool(self.writers) and all(writer.load.is_up for writer in self.writers)
 
-    def _take(self, content: bytes, by_pid: Mapping[int, Writer]) -> None:
-        if self._number is not None:
-            self._number += 1
+    def _take(self, number: int | None, content: bytes, by_pid: Mapping[int, Writer]) -> None:
         if not self._has_begun and not self._begins(content, by_pid):
             return
         line = read_line(content[:_LONGEST_LINE].decode("utf-8", "replace"))
         writer = self._writer_of(line.pid, line.message, by_pid)
         if writer is not None and line.message:
-            origin = self.path if self._number is None else f"{self.path}:{self._number}"
+            origin = self.path if number is None else f"{self.path}:{number}"
             writer.load.take(line, self.wordings, origin)
 
     def _begins(self, content: bytes, by_pid: Mapping[int, Writer]) -> bool:

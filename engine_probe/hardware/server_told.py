@@ -26,14 +26,14 @@ class Surroundings:
     root's."""
 
     gpus: GpuState
-    held: Mapping[int, list[Holding]]
+    held: Mapping[int, tuple[Holding, ...]]
     names: Mapping[int, int]
     title: str
 
 
 def server_of(family: Family, followed: Followed, around: Surroundings, now: float) -> Server:
     load, started = followed.output.load, followed.started
-    members = {pid: around.held.get(pid, []) for pid in family.members}
+    members = {pid: around.held.get(pid, ()) for pid in family.members}
     on = sorted({index for one in members.values() for index, _ in one})
     ranks = started.gpus_needed if started is not None else max(1, len(on))
     pipeline = started.pipeline_parallel if started is not None else 1

@@ -6,12 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.hardware.processes_read import link_of, read_bytes
+from engine_probe.hardware.server_memory import total_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from engine_probe.facts import Fact
-    from engine_probe.hardware.gpus import Gpu, GpuState
+    from engine_probe.hardware.gpus import Gpu, GpuProcess, GpuState
 
 _CONTAINERS = (
     ("podman", re.compile(r"libpod-(?:payload-)?([0-9a-f]{12,64})")),
@@ -46,14 +47,32 @@ def has_own_network(proc: str, pid: int) -> bool:
     return theirs is not None and ours is not None and theirs != ours
 
 
-def holdings(gpus: GpuState) -> dict[int, list[Holding]]:
+def holdings(gpus: GpuState) -> dict[int, tuple[Holding, ...]]:
     """Which GPUs each process that can be seen here holds memory on, by its pid."""
+    return _by_pid(gpus, lambda process: process.is_visible)
+
+
+def hidden_holdings(gpus: GpuState, visible: Container[int]) -> dict[int, tuple[Holding, ...]]:
+    """The same of the processes that the driver knows and that cannot be seen here."""
+    return _by_pid(gpus, lambda process: not process.is_visible or process.pid not in visible)
+
+
+def _by_pid(gpus: GpuState, is_wanted: Callable[[GpuProcess], bool]) -> dict[int, tuple[Holding, ...]]:
     found: dict[int, list[Holding]] = {}
     for gpu in gpus.gpus:
-        for process in (*gpu.processes, *(one for part in gpu.slices for one in part.processes)):
-            if process.is_visible:
-                found.setdefault(process.pid, []).append((gpu.index, process.used_gib))
-    return found
+        sizes: dict[int, list[Fact]] = {}
+        for process in filter(is_wanted, _processes_on(gpu)):
+            sizes.setdefault(process.pid, []).append(process.used_gib)
+        for pid, parts in sizes.items():
+            found.setdefault(pid, []).append((gpu.index, total_of(parts)))
+    return {pid: tuple(held) for pid, held in found.items()}
+
+
+def _processes_on(gpu: Gpu) -> list[GpuProcess]:
+    """Those of its slices, and those that are on none of them."""
+    on_slices = [process for part in gpu.slices for process in part.processes]
+    pids = {process.pid for process in on_slices}
+    return [*on_slices, *(process for process in gpu.processes if process.pid not in pids)]
 
 
 def gpus_given(env: Mapping[str, str] | None, wanted: int, gpus: Iterable[Gpu]) -> tuple[int, ...]:

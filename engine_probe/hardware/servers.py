@@ -20,9 +20,11 @@ from engine_probe.hardware.server_launch import started_with
 from engine_probe.hardware.server_outputs import Output, Outputs
 from engine_probe.hardware.server_told import Surroundings, server_of
 from engine_probe.hardware.server_tree import Family, Tree
-from engine_probe.hardware.server_where import container_of, has_own_network, holdings
+from engine_probe.hardware.server_where import container_of, has_own_network, hidden_holdings, holdings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine_probe.hardware.gpus import GpuState
     from engine_probe.hardware.reading import ProcessReading, Server
     from engine_probe.hardware.server_where import Holding
@@ -147,13 +149,13 @@ class ServerWatch:
             else:
                 one.address = Unknown(f"port {place[1]} is that of pid {owner.key[0]}, which was started before")
 
-    def _server(self, family: Family, gpus: GpuState, held: dict[int, list[Holding]], now: float) -> Server:
+    def _server(self, family: Family, gpus: GpuState, held: Mapping[int, tuple[Holding, ...]], now: float) -> Server:
         names = {pid: self._names[self._processes.known[pid].key] for pid in family.members}
         title = self._teller.title(family.root)
         return server_of(family, self._followed[family.root.key], Surroundings(gpus, held, names, title), now)
 
     def _tell(
-        self, families: list[Family], gpus: GpuState, held: dict[int, list[Holding]], now: float
+        self, families: list[Family], gpus: GpuState, held: Mapping[int, tuple[Holding, ...]], now: float
     ) -> tuple[ProcessReading, ...]:
         known = self._processes.known
         members = {pid: (family, *family.members[pid]) for family in families for pid in family.members}
@@ -163,18 +165,8 @@ class ServerWatch:
         self._teller.closely.look(shown, now)
         self._teller.forget_all_but({one.key for one in shown})
         rows = [
-            self._teller.tell(known[pid], role, rank, family.root.stat.pid, tuple(held.get(pid, ())))
+            self._teller.tell(known[pid], role, rank, family.root.stat.pid, held.get(pid, ()))
             for pid, (family, role, rank) in members.items()
         ]
-        rows += [self._teller.tell(known[pid], "other", None, None, tuple(held[pid])) for pid in others]
-        return (*rows, *_invisible(gpus, known))
-
-
-def _invisible(gpus: GpuState, known: dict[int, Process]) -> list[ProcessReading]:
-    """What holds GPU memory and cannot be seen here."""
-    found: dict[int, list[Holding]] = {}
-    for gpu in gpus.gpus:
-        for one in (*gpu.processes, *(process for part in gpu.slices for process in part.processes)):
-            if not one.is_visible or one.pid not in known:
-                found.setdefault(one.pid, []).append((gpu.index, one.used_gib))
-    return [invisible(pid, tuple(held)) for pid, held in found.items()]
+        rows += [self._teller.tell(known[pid], "other", None, None, held[pid]) for pid in others]
+        return (*rows, *(invisible(pid, parts) for pid, parts in hidden_holdings(gpus, known).items()))
