@@ -34,7 +34,7 @@ class WeightPart:
     layer: int | None
     """The decoder layer (0 on); None: embedding, head, vision tower and the like."""
     split: Split
-    """How tensor parallelism divides it: `kv_heads` by at most their number, `experts` by tp or by expert parallelism."""
+    """How tensor parallelism divides it: `kv_heads` by at most their number, `experts` by expert parallelism too."""
     place: Literal["first", "last", "every", "layer"] = "layer"
     """Which pipeline stage holds it, where `layer` is None."""
     padding_bytes: int = 0
@@ -48,7 +48,7 @@ class ModelShape:
     folder: str
     architecture: str
     source: str
-    """Where the weights' sizes come from: "measured: safetensors headers", "computed: config.json", "parsed: GGUF header"."""
+    """Of the weights' sizes: "measured: safetensors headers", "computed: config.json", "parsed: GGUF header"."""
     weights: tuple[WeightPart, ...]
     weights_low: float
     """Factors on the weights: the range in which the true size is expected, 1.0 where it was measured."""
