@@ -32,7 +32,8 @@ graphs, honestly take longer."""
 
 
 def load_alerts(reading: Reading) -> Iterator[Alert]:
-    for index in sorted({gpu for server in reading.servers for gpu in server.gpus}):
+    sliced = {gpu.index for gpu in reading.gpus.gpus if gpu.slices}  # each slice is a card of its own
+    for index in sorted({gpu for server in reading.servers for gpu in server.gpus} - sliced):
         here = [one for one in reading.servers if index in one.gpus and one.state in ("loading", "serving")]
         yield from _shares(index, here, reading)
         yield from _together(index, here)

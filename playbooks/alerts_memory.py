@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.alert import Alert, clock, gib, gpu_names, number
+from playbooks.alert import Alert, clock, gib, gpu_names, number, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,6 +16,7 @@ HELD_GIB = 1.0
 """What a stranger may hold without a word: a desktop, a monitor or a bare CUDA context takes some hundred MiB."""
 UNLISTED_GIB = 2.0
 """Drivers before 510 count their own reserve of up to 1 GiB as used; what is beyond that belongs to somebody."""
+_BEFORE_THE_GPU = ("config", "distributed_init", "engine_build")
 _OTHER = "gpu-memory-held-by-other-process"
 
 
@@ -24,9 +25,11 @@ def held_memory_alerts(reading: Reading) -> Iterator[Alert]:
         if server.state == "orphan":
             yield _orphan(server, reading)
     for gpu in reading.gpus.gpus:
-        yield from _unseen(gpu)
-        yield from _unlisted(gpu)
-        yield from _strangers(gpu, reading)
+        if not _may_be_a_servers(gpu, reading):
+            yield from _unseen(gpu)
+            yield from _unlisted(gpu)
+        if not gpu.slices:
+            yield from _strangers(gpu, reading)
 
 
 def held_by_gpu(server: Server, processes: Iterable[ProcessReading]) -> dict[int, float]:
@@ -65,6 +68,20 @@ def _resident(server: Server, reading: Reading) -> str:
         and (size := number(one.pss_gib) if number(one.pss_gib) is not None else number(one.rss_gib)) is not None
     ]
     return f": {gib(sum(sizes))} of RAM" if sizes else ""
+
+
+def _may_be_a_servers(gpu: Gpu, reading: Reading) -> bool:
+    """Inside a container the driver knows a server's processes by other pids, or lists none: they are not seen then.
+
+    So it is where a server that is here must hold memory by now, and none of its processes is listed.
+    """
+    return any(
+        gpu.index in server.gpus
+        and server.state not in ("orphan", "ending")
+        and word(server.stage) not in _BEFORE_THE_GPU
+        and gpu.index not in held_by_gpu(server, reading.processes)
+        for server in reading.servers
+    )
 
 
 def _unseen(gpu: Gpu) -> Iterator[Alert]:

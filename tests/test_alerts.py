@@ -80,6 +80,10 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
     "memory that no listed process holds": (
         with_gpus(gpu(1, used=30)), "warning", "GPU 1", "gpu-memory-held-by-other-process", "30.0 GiB held by",
     ),
+    "a process that is not seen, where a server has not come to the GPU": (
+        with_gpus(gpu(0, used=30), servers=(loading(gpus=(0,), stage="config"),)),
+        "warning", "GPU 0", "gpu-memory-held-by-other-process", "30.0 GiB held by",
+    ),
     "a stranger where a model loads": (
         with_gpus(gpu(0, used=12, processes=(gpu_process(7, 12.0, "jupyter"),)), servers=(loading(gpus=(0,)),)),
         "warning", "GPU 0", "gpu-memory-held-by-other-process", "12.0 GiB held by jupyter (pid 7), where code-13b",
@@ -204,6 +208,16 @@ JUST_FINE: dict[str, Reading] = {
     "processes that may not be listed": with_gpus(gpu(1, used=30, processes_unavailable="no permission")),
     "a process whose size is not said": with_gpus(gpu(1, used=30, processes=(gpu_process(7, None),))),
     "a stranger where nothing loads": with_gpus(gpu(0, used=12, processes=(gpu_process(7, 12.0, "jupyter"),))),
+    "what may be a server of this container": with_gpus(
+        gpu(0, used=40, processes=(gpu_process(812, 40, "not visible here", is_visible=False),)), servers=(server(),)
+    ),
+    "a container where the driver lists nothing": with_gpus(
+        gpu(0, used=40), servers=(loading(gpus=(0,), stage="memory_planning"),)
+    ),
+    "two models on slices of one card": with_gpus(
+        gpu(0, slices=(MigSlice(0, "MIG-1", "1g.10gb", known(10.0), known(9.0), known(1.0)),)),
+        servers=(server(), loading(gpus=(0,))),
+    ),
     "no NVIDIA at all": reading(
         gpus=GpuState(unavailable="no NVIDIA driver library (libnvidia-ml.so.1) on this host"), servers=()
     ),
