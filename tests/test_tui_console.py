@@ -18,10 +18,12 @@ from tui.exports import keep_text
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.help import HelpScreen
 from tui.screens.log_viewer import LogViewerScreen
+from tui.screens.monitor import MonitorScreen
 from tui.screens.report import ReportScreen
 from tui.screens.start import StartScreen
 from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import ASCII
+from tui.widgets.choice_list import ChoiceList
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.live_log import LiveLog
 from tui.widgets.memory_pane import MemoryPane
@@ -37,6 +39,16 @@ async def wizard_at(pilot, session):
     await until(pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen.session == session)
     await pilot.pause()
     return app.screen
+
+
+async def start_at(pilot):
+    """The screen on which a case is chosen, opened from the monitor."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, MonitorScreen))
+    await pilot.press("3")
+    await until(
+        pilot, lambda: isinstance(pilot.app.screen, StartScreen) and pilot.app.screen.query_one(ChoiceList).marked
+    )
+    return pilot.app.screen
 
 
 def keys_of(app) -> str:
@@ -94,9 +106,10 @@ async def test_any_size_can_be_drawn(size):
         assert not enlarge.display
 
 
-async def test_first_screen_says_what_the_host_has():
+async def test_start_screen_says_what_the_host_has():
     app = ConsoleApp(backend(replaying(samples.FAILED), engine=samples.MISSING))
     async with app.run_test(size=(80, 24)) as pilot:
+        await start_at(pilot)
         words = app.screen.query_one("#text", Words)
         await until(pilot, lambda: "23.4 GiB" in words.shown.plain and "none found" in words.shown.plain)
         assert isinstance(app.screen, StartScreen)
@@ -109,16 +122,18 @@ async def test_lab_case_opens_by_enter_and_begins():
     run = replaying(samples.FAILED)
     app = ConsoleApp(backend(run))
     async with app.run_test(size=(80, 24)) as pilot:
+        await start_at(pilot)
         await pilot.press("down", "enter")
         await wizard_at(pilot, samples.FAILED)
         assert run.decided == [decide.Begin()]
 
 
-async def test_deployment_that_cannot_be_opened_is_said_on_the_first_screen(tmp_path):
+async def test_deployment_that_cannot_be_opened_is_said_where_it_was_chosen(tmp_path):
     path = tmp_path / "deployment.yaml"
     path.write_text("modles: []\n")
     app = ConsoleApp(backend('deployment.yaml:1: unknown key "modles", did you mean "models"?'))
     async with app.run_test(size=(120, 36)) as pilot:
+        await start_at(pilot)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, AskText))
         app.screen.query_one(Input).value = str(tmp_path / "absent.yaml")

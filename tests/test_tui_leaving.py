@@ -67,7 +67,7 @@ async def test_ctrl_c_says_no_to_a_question_about_a_change():
         assert run.decided == [decide.Begin()]
 
 
-@pytest.mark.parametrize("start", ["start", "wizard"])
+@pytest.mark.parametrize("start", ["monitor", "wizard"])
 async def test_keys_after_the_decision_to_leave_are_dropped(start):
     class SlowEnd(FakeRun):
         async def drive(self, decisions, on_change):
@@ -94,7 +94,7 @@ async def test_keys_after_the_decision_to_leave_are_dropped(start):
     assert app.bug is None
 
 
-async def test_going_back_to_the_first_screen_takes_keys_again():
+async def test_going_back_to_where_a_case_is_chosen_takes_keys_again():
     app = ConsoleApp(backend(replaying(samples.UNEXPLAINED)), start="wizard")
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await wizard_at(pilot, samples.UNEXPLAINED)
@@ -194,7 +194,7 @@ def test_console_whose_terminal_is_gone_ends(tmp_path):
         os.environ.update(TERM="xterm", HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path))
         os.execv(sys.executable, [sys.executable, "-m", "tui.cli"])
     seen = b""
-    while b"What to do" not in seen:
+    while b"1 Monitor" not in seen:
         seen += os.read(terminal, 65536)
     os.close(terminal)
     ended, status = os.waitpid(pid, 0)

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests import tui_samples as samples
+from tests.test_tui_console import start_at
 from tests.tui_samples import backend, lines_shown, replaying, until_still
 from tui.app import ConsoleApp
 from tui.screens.wizard import WizardScreen
@@ -89,12 +90,14 @@ def test_wizard_on_a_light_terminal(snap_compare):
     assert snap_compare(app, terminal_size=(120, 36), run_before=pressing("tested", ("right", "t")))
 
 
-def test_first_screen(snap_compare):
+def test_start_screen(snap_compare):
     async def before(pilot):
+        await start_at(pilot)
         words = pilot.app.screen.query_one("#text", Words)
         for _ in range(400):
             await pilot.pause(0.01)
             if "23.4 GiB" in words.shown.plain and "0.32.0" in words.shown.plain:
+                await until_still(pilot)
                 return
         raise AssertionError("the host was never shown")
 

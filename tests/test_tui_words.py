@@ -10,13 +10,13 @@ from textual.content import Content
 from engine_probe.launch import Deployment, Launch
 from playbooks.session import Step
 from tests import tui_samples as samples
-from tests.test_tui_console import body_of, now_of, until, wizard_at
+from tests.test_tui_console import body_of, now_of, start_at, until, wizard_at
 from tests.tui_samples import FakeRun, backend, replaying
 from tui.actions import ACTIONS
 from tui.app import ConsoleApp
+from tui.host_view import host_view
 from tui.screens.help import draw_help
 from tui.screens.leaving import leave_lines
-from tui.screens.start import StartScreen
 from tui.screens.wizard_text import now_line
 from tui.themes.glyphs import ASCII, UNICODE, choose
 from tui.widgets.choice_list import ChoiceList
@@ -140,10 +140,10 @@ async def test_ascii_screens_have_no_scroll_bar_in_unicode():
         assert drawn.isascii()
 
 
-async def test_first_screen_offers_the_own_deployment_first():
+async def test_start_screen_offers_the_own_deployment_first():
     app = ConsoleApp(backend(FakeRun([])))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: isinstance(app.screen, StartScreen) and app.screen.query_one(ChoiceList).marked)
+        await start_at(pilot)
         choices = app.screen.query_one(ChoiceList)
         assert choices.marked == "open"
         assert choices.shown.plain.index("Open a deployment") < choices.shown.plain.index("demo")
@@ -179,7 +179,7 @@ def test_causes_name_the_model_and_no_claim_or_experiment_is_cut():
 
 
 def test_memory_says_what_the_number_means():
-    assert "GiB used" in host_line(samples.HOST, 78, UNICODE).plain
+    assert "GiB used" in host_line(host_view(samples.HOST), 78, UNICODE).plain
 
 
 def test_no_promise_is_cut_on_a_wide_screen():

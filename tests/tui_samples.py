@@ -16,7 +16,10 @@ from textual.app import ScreenStackError
 from textual.css.query import NoMatches
 
 from engine_probe import events as ev
-from engine_probe.facts import Known, Unknown
+from engine_probe.facts import Fact, Known, Unknown
+from engine_probe.hardware.gpus import Gpu, GpuState
+from engine_probe.hardware.host import HostState
+from engine_probe.hardware.reading import Reading
 from engine_probe.launch import Deployment, Launch
 from engine_probe.run_log import RunLog
 from engine_probe.stage_names import STAGES
@@ -36,14 +39,16 @@ from playbooks.session import (
     Symptom,
     Verdict,
 )
+from tests.monitor_samples import FakeWatch
 from tui.running import Backend, CannotOpenError, EngineView
 from tui.widgets.live_log import LiveLog
-from tui.widgets.memory_pane import GpuRow, HostView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from textual.screen import Screen
+
+    from playbooks.alert import Alert
 
 NOON = 1_796_040_000.0
 ERROR = (
@@ -296,25 +301,30 @@ def measured(value: float) -> Known:
     return Known(value, "measured", "a test")
 
 
-HOST = HostView(
-    host="node7",
-    cpus="2 CPUs",
-    ram_total_gib=measured(23.4),
-    ram_available_gib=measured(20.1),
-    container_used_gib=measured(3.1),
-    container_limit_gib=Unknown("this process is in no container with a limit"),
-    shm_used_gib=measured(0.02),
-    shm_total_gib=measured(11.7),
-    no_gpu=NO_GPU,
+HOST = Reading(
+    time=NOON,
+    host_name="node7",
+    gpus=GpuState(unavailable=NO_GPU),
+    host=HostState(
+        ram_total_gib=measured(23.4),
+        ram_available_gib=measured(20.1),
+        swap_total_gib=measured(0.0),
+        swap_free_gib=measured(0.0),
+        shm_total_gib=measured(11.7),
+        shm_free_gib=measured(11.68),
+        cgroup_limit_gib=Unknown("this process is in no container with a limit"),
+        cgroup_used_gib=measured(3.1),
+    ),
 )
+
+
+def a100(index: int, used_gib: Fact) -> Gpu:
+    return Gpu(index, f"GPU-{index}", "A100-80GB", measured(79.3), used_gib, Unknown("not asked for"), ())
+
+
 HOST_WITH_GPUS = replace(
     HOST,
-    no_gpu=None,
-    gpus=(
-        GpuRow(0, "A100-80GB", measured(71.8), measured(79.3)),
-        GpuRow(1, "A100-80GB", measured(0.4), measured(79.3)),
-        GpuRow(2, "A100-80GB", Unknown("the driver does not say"), measured(79.3)),
-    ),
+    gpus=GpuState((a100(0, measured(71.8)), a100(1, measured(0.4)), a100(2, Unknown("the driver does not say")))),
 )
 ENGINE = EngineView(version="0.32.0", where="/opt/vllm/bin/python")
 MISSING = EngineView(missing="python3 has no module vllm, and none was installed for the console")
@@ -390,9 +400,10 @@ def whole_case(session: Session, decision: decide.Decision) -> Sequence[Session]
 
 def backend(
     run: FakeRun | str = "no such case",
-    host: HostView = HOST,
+    host: Reading = HOST,
     engine: EngineView = ENGINE,
     exports: Path = Path("exports"),
+    alerts: tuple[Alert, ...] = (),
 ) -> Backend:
     """A world of its own, at a clock that stands still. `run` as text: nothing can be opened, and why."""
 
@@ -402,7 +413,13 @@ def backend(
         return run
 
     return Backend(
-        open_case=open_case, read_host=lambda: host, find_engine=lambda: engine, clock=lambda: NOON, exports=exports
+        open_case=open_case,
+        watch=lambda: FakeWatch([host]),
+        find_alerts=lambda _reading, _before: alerts,
+        find_engine=lambda: engine,
+        clock=lambda: NOON,
+        exports=exports,
+        cpu_seconds=lambda: 0.0,
     )
 
 
@@ -426,7 +443,7 @@ def main(state: str = "whole") -> None:
         else replaying(STATES[state])
     )
     with contextlib.suppress(KeyboardInterrupt):
-        ConsoleApp(backend(run), start="start" if state == "whole" else "wizard").run()
+        ConsoleApp(backend(run), start="monitor" if state == "whole" else "wizard").run()
 
 
 def lines_shown(screen: Screen) -> int:

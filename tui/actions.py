@@ -11,14 +11,27 @@ from typing import TYPE_CHECKING, Literal
 from textual.binding import Binding
 
 from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
-from playbooks.diagnose import allowed
 from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Place = Literal["start", "wizard", "report", "help", "logs"]
+Place = Literal["monitor", "start", "wizard", "report", "help", "logs"]
 _ORDER = tuple(Step)
+
+
+@dataclass(frozen=True)
+class MonitorMoment:
+    """What is marked on the monitor, and what it offers."""
+
+    is_alert: bool = False
+    has_facts: bool = False
+    has_log: bool = False
+    can_end: bool = False
+    shows_processes: bool = False
+    is_filtered: bool = False
+    is_paused: bool = False
+    is_bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,12 +62,16 @@ class Moment:
     is_inner: bool = False
     """The log viewer lies over the screen that opened it."""
 
+    monitor: MonitorMoment = MonitorMoment()
+
     @property
     def reached(self) -> Step:
         return self.session.step if self.session else Step.SYMPTOM
 
     def allows(self, decision: Decision) -> bool:
         """Whether the case would take `decision` now."""
+        from playbooks.diagnose import allowed  # noqa: PLC0415 -- a case runs: the first screen needs none of it
+
         return self.session is not None and not self.over and allowed(self.session, decision)
 
 
@@ -92,6 +109,11 @@ def _can_apply(moment: Moment) -> bool:
     return moment.shown is Step.FIX and moment.fix is not None and moment.allows(ApplyFix(moment.fix.id))
 
 
+def _can_edit(moment: Moment) -> bool:
+    """A fix in steps has no one value."""
+    return _can_apply(moment) and moment.fix is not None and not moment.fix.steps
+
+
 def _can_keep(moment: Moment) -> bool:
     is_verified = moment.session is not None and moment.session.applied_fix is not None
     return moment.shown is Step.VERIFY and is_verified and moment.allows(Finish())
@@ -116,7 +138,8 @@ def _shown_number(moment: Moment) -> int:
 
 _WIZARD: tuple[Place, ...] = ("wizard",)
 _LOGS: tuple[Place, ...] = ("logs",)
-_EVERYWHERE: tuple[Place, ...] = ("start", "wizard", "report", "help", "logs")
+_MONITOR: tuple[Place, ...] = ("monitor",)
+_EVERYWHERE: tuple[Place, ...] = ("monitor", "start", "wizard", "report", "help", "logs")
 
 
 def _is_reading(moment: Moment) -> bool:
@@ -139,7 +162,44 @@ def _can_choose_model(moment: Moment) -> bool:
     return moment.filtering and moment.has_models
 
 
+def _shows_processes(moment: Moment) -> bool:
+    return moment.monitor.shows_processes
+
+
 ACTIONS: tuple[Action, ...] = (
+    Action("what_to_do", "enter", "enter", "what to do", "What the marked alert means and what can be done about it",
+           _MONITOR, lambda m: m.monitor.is_alert),
+    Action("facts", "enter", "enter", "details", "All that is known of the marked row, each value with its source",
+           _MONITOR, lambda m: m.monitor.has_facts and not m.monitor.is_alert),
+    Action("pause_monitor", "space", "space", "pause", "Keep the picture as it is; readings go on being kept", _MONITOR,
+           lambda m: not m.monitor.is_paused),
+    Action("go_on", "space", "space", "go on", "Show readings as they come again", _MONITOR,
+           lambda m: m.monitor.is_paused),
+    Action("end_process", "k", "k", "end process", "Show what the marked process is, ask, then end it", _MONITOR,
+           lambda m: m.monitor.can_end),
+    Action("model_log", "d", "d", "log", "Open the log of the marked model", _MONITOR, lambda m: m.monitor.has_log),
+    Action("sort", "s", "s", "sort", "Sort the processes by the next column: tree, GPU memory, RSS, CPU, since, pid",
+           _MONITOR, _shows_processes),
+    Action("reverse", "S", "S", "reverse", "Turn the order of the processes round", _MONITOR, _shows_processes,
+           in_footer=False),
+    Action("filter_processes", "f,slash", "f /", "filter", "Show only the processes that have the words you write",
+           _MONITOR, _shows_processes),
+    Action("unfilter", "escape", "esc", "done", "Show all processes again, or leave bare mode", _MONITOR,
+           lambda m: m.monitor.is_filtered or m.monitor.is_bare),
+    Action("pane_gpus", "g", "g", "GPUs", "Fold the GPUs to one line, or open them", _MONITOR, in_footer=False),
+    Action("pane_host", "h", "h", "host", "Fold the host to one line, or open it", _MONITOR),
+    Action("pane_models", "m", "m", "models", "Fold the models to one line, or open them", _MONITOR, in_footer=False),
+    Action("pane_alerts", "a", "a", "alerts", "Fold the alerts to one line, or open them", _MONITOR, in_footer=False),
+    Action("pane_processes", "p", "p", "processes", "Fold the processes to one line, or open them", _MONITOR),
+    Action("slower", "plus,equals_sign", "+", "slower", "Read less often, up to once a minute", _MONITOR,
+           in_footer=False),
+    Action("faster", "minus", "−", "faster", "Read more often, up to twice a second", _MONITOR, in_footer=False),
+    Action("bare_monitor", "b", "b", "bare", "Nothing but text that stands still, for the mouse to select", _MONITOR,
+           in_footer=False),
+    Action("tab_monitor", "1", "1", "monitor", "Go back to the monitor", ("start",), in_footer=False),
+    Action("tab_logs", "2", "2", "logs", "Open a log file", ("monitor", "start"), in_footer=False),
+    Action("tab_wizard", "3", "3", "wizard", "Find out why a model does not load, mend it, and prove it", _MONITOR,
+           in_footer=False),
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
     Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
            _can_test, step="2"),
@@ -149,7 +209,7 @@ ACTIONS: tuple[Action, ...] = (
            _can_keep, step="4"),
     Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
            _can_advance, step="1, 2"),
-    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_apply),
+    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_edit),
     Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
            lambda m: m.allows(Undo())),
     Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD, _can_finish),
@@ -240,18 +300,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("place_behind", "right_curly_bracket", "}", "jump again", "Go where the jump led that { took back", _LOGS,
            in_footer=False, group="move"),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
-           ("wizard", "report", "logs"), _is_reading),
+           ("monitor", "wizard", "report", "logs"), _is_reading),
     Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said",
-           ("wizard", "report", "logs"), _is_reading),
+           ("monitor", "wizard", "report", "logs"), _is_reading),
     Action("back", "escape", "esc", "back",
            "Close what is open, else back a step; from the first, ask to leave the case",
-           ("wizard", "report", "help")),
+           ("start", "wizard", "report", "help")),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean",
-           ("start", "wizard", "report", "logs")),
+           ("monitor", "start", "wizard", "report", "logs")),
     Action("palette", "colon", ":", "commands", "Find an action by its name",
-           ("start", "wizard", "report", "logs")),
+           ("monitor", "start", "wizard", "report", "logs")),
     Action("quit", "q", "q", "quit", "Leave; a load that runs is ended cleanly first", _EVERYWHERE),
 )  # fmt: skip
 

@@ -16,33 +16,34 @@ from textual.message import Message
 
 from engine_probe.errors import InputError
 from tui.exports import keep_text
+from tui.host_view import host_view
 from tui.running import Backend, CannotOpenError, CaseRun, EngineView
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import Confirm
-from tui.screens.help import HelpScreen
-from tui.screens.leaving import farewell, short_path
-from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.palette import ActionProvider
-from tui.screens.start import StartScreen
-from tui.screens.wizard import WizardScreen
 from tui.themes.glyphs import Glyphs, choose
 from tui.themes.palette import DARK, LIGHT
+from tui.watching import Look, Watching
 from tui.widgets.words import part
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playbooks.session import Session
+    from tui.actions import Place
     from tui.opened_log import OpenedLog
-    from tui.widgets.memory_pane import HostView
+    from tui.screens.start import StartScreen
+    from tui.screens.wizard import WizardScreen
 
-READ_EVERY_SECONDS = 1.0
 HANGUP_SECONDS = 15.0
 EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
 
 
 class ConsoleApp(App[int]):
-    """One `Backend` is all it knows of the world."""
+    """One `Backend` is all it knows of the world.
+
+    A screen is imported when it is first shown: the monitor has to be there at once and to cost little.
+    """
 
     TITLE = "vllm-console"
     CSS_PATH = "themes/console.tcss"
@@ -50,12 +51,19 @@ class ConsoleApp(App[int]):
     COMMAND_PALETTE_BINDING = "colon"
     ENABLE_COMMAND_PALETTE = True
 
-    class HostRead(Message):
-        """A reading of the host's and the GPUs' memory."""
+    class Looked(Message):
+        """The host was looked at."""
 
-        def __init__(self, view: HostView) -> None:
+        def __init__(self, look: Look) -> None:
             super().__init__()
-            self.view = view
+            self.look = look
+
+    class WatchFailed(Message):
+        """Watching the host ended by a bug."""
+
+        def __init__(self, error: Exception) -> None:
+            super().__init__()
+            self.error = error
 
     class EngineFound(Message):
         """The engine was looked for."""
@@ -69,7 +77,8 @@ class ConsoleApp(App[int]):
         backend: Backend,
         *,
         deployment: Path | None = None,
-        start: Literal["start", "wizard"] = "start",
+        start: Literal["monitor", "wizard"] = "monitor",
+        interval_seconds: float = 1.0,
         glyphs: Glyphs | None = None,
         log: OpenedLog | None = None,
     ) -> None:
@@ -82,8 +91,13 @@ class ConsoleApp(App[int]):
         self.backend = backend
         self.glyphs = glyphs or choose()
         self._deployment, self._start, self._opened = deployment, start, log
-        self._no_more_readings = threading.Event()
-        self._view: HostView | None = None
+        self._watching = Watching(
+            backend,
+            told=lambda look: self._from_thread(self.Looked(look)),
+            failed=lambda error: self._from_thread(self.WatchFailed(error)),
+        )
+        self._watching.interval_seconds = interval_seconds
+        self._look: Look | None = None
         self._engine: EngineView | None = None
         self.last_session: Session | None = None
         self.last_is_temporary = False
@@ -98,48 +112,76 @@ class ConsoleApp(App[int]):
     def on_mount(self) -> None:
         self.set_class(self.glyphs.ascii_only, "-ascii")
         if self._opened is not None:
+            from tui.screens.log_viewer import LogViewerScreen  # noqa: PLC0415 -- said above, as all of these
+
             self.push_screen(LogViewerScreen(self._opened))
             return
-        self.push_screen(StartScreen())
-        self._read_host()
-        self._find_engine()
+        from tui.screens.monitor import MonitorScreen  # noqa: PLC0415
+
+        self.push_screen(MonitorScreen())
+        self._watching.start()
         if self._start == "wizard" or self._deployment is not None:
+            self.open_start()
             self.open_case(self._deployment)
 
     def on_unmount(self) -> None:
-        self._no_more_readings.set()
+        self._watching.stop()
 
-    @work(thread=True, group="host")
-    def _read_host(self) -> None:
-        while not self._no_more_readings.is_set():
-            self.post_message(self.HostRead(self.backend.read_host()))
-            self._no_more_readings.wait(READ_EVERY_SECONDS)
+    def _from_thread(self, message: Message) -> None:
+        if self.is_running:
+            self.post_message(message)
 
-    @work(thread=True, group="engine")
+    @property
+    def interval_seconds(self) -> float:
+        """From one reading to the next."""
+        return self._watching.interval_seconds
+
+    @interval_seconds.setter
+    def interval_seconds(self, seconds: float) -> None:
+        self._watching.interval_seconds = seconds
+
+    def open_start(self) -> None:
+        """Where a case is chosen."""
+        from tui.screens.start import StartScreen  # noqa: PLC0415
+
+        self.push_screen(StartScreen())
+        if self._engine is None:
+            self._find_engine()
+        self.call_after_refresh(self._tell_screens)
+
+    @work(thread=True, exclusive=True, group="engine")
     def _find_engine(self) -> None:
         self.post_message(self.EngineFound(self.backend.find_engine()))
 
-    def on_console_app_host_read(self, message: HostRead) -> None:
-        self._view = message.view
+    def on_console_app_looked(self, message: Looked) -> None:
+        self._look = message.look
+        for screen in self.screen_stack:
+            if isinstance(screen, ConsoleScreen) and screen.is_mounted:
+                screen.set_look(message.look)
         self._tell_screens()
+
+    def on_console_app_watch_failed(self, message: WatchFailed) -> None:
+        raise message.error
 
     def on_console_app_engine_found(self, message: EngineFound) -> None:
         self._engine = message.engine
         self._tell_screens()
 
     def _tell_screens(self) -> None:
+        """What lies over the monitor draws the host by itself."""
+        view = host_view(self._look.reading) if self._look is not None and len(self.screen_stack) > 2 else None
         for screen in self.screen_stack:
             if not isinstance(screen, ConsoleScreen) or not screen.is_mounted:
                 continue
-            if self._view is not None:
-                screen.set_host(self._view)
+            if view is not None:
+                screen.set_host(view)
             if self._engine is not None:
                 screen.set_engine(self._engine)
 
     @work(exclusive=True, group="open")
     async def open_case(self, deployment: Path | None) -> None:
         """Reading a deployment may take a moment and may fail; both are said on the first screen."""
-        start = next(screen for screen in self.screen_stack if isinstance(screen, StartScreen))
+        start = self._start_screen()
         try:
             run = await asyncio.to_thread(self.backend.open_case, deployment)
         except CannotOpenError as trouble:
@@ -148,13 +190,27 @@ class ConsoleApp(App[int]):
         start.say("")
         self._show_case(run)
 
+    def _start_screen(self) -> StartScreen:
+        from tui.screens.start import StartScreen  # noqa: PLC0415
+
+        return next(screen for screen in self.screen_stack if isinstance(screen, StartScreen))
+
     def _show_case(self, run: CaseRun) -> None:
+        from tui.screens.wizard import WizardScreen  # noqa: PLC0415
+
         self.last_is_temporary = run.temporary
         self.push_screen(WizardScreen(run))
         self.call_after_refresh(self._tell_screens)
 
     def do_help(self) -> None:
-        self.push_screen(HelpScreen("logs" if isinstance(self.screen, LogViewerScreen) else "wizard"))
+        from tui.screens.help import HelpScreen  # noqa: PLC0415
+
+        place = self._place
+        self.push_screen(HelpScreen(place if place in ("monitor", "logs") else "wizard"))
+
+    @property
+    def _place(self) -> Place | None:
+        return self.screen.moment().place if isinstance(self.screen, ConsoleScreen) else None
 
     def do_palette(self) -> None:
         self.action_command_palette()
@@ -175,6 +231,8 @@ class ConsoleApp(App[int]):
         return self.screen.plain_text() if isinstance(self.screen, ConsoleScreen) else ""
 
     def _write(self, kind: str, text: str, words: str) -> None:
+        from tui.screens.leaving import short_path  # noqa: PLC0415
+
         screen, folder = self.screen, self.backend.exports
         if not isinstance(screen, ConsoleScreen):
             return
@@ -194,6 +252,8 @@ class ConsoleApp(App[int]):
             wizard.leave(self.leave)
 
     def _wizard(self) -> WizardScreen | None:
+        from tui.screens.wizard import WizardScreen  # noqa: PLC0415
+
         return next((screen for screen in self.screen_stack if isinstance(screen, WizardScreen)), None)
 
     def action_help_quit(self) -> None:
@@ -201,7 +261,7 @@ class ConsoleApp(App[int]):
 
         A log that is looked at by itself is left at once: nothing is lost.
         """
-        if self._wizard() is None and not any(isinstance(screen, LogViewerScreen) for screen in self.screen_stack):
+        if self._wizard() is None and self._place != "logs":
             about = part("No case is open and nothing runs.")
             ask = Confirm(self.glyphs, "Leave the console?", about, "leave", "stay", leaves=True)
             self.push_screen(ask, lambda yes: self.leave() if yes else None)
@@ -265,9 +325,10 @@ def _demand_terminal() -> None:
 def run_console(
     deployment: Path | None = None,
     engine: str | None = None,
-    start: Literal["start", "wizard"] = "start",
+    start: Literal["monitor", "wizard"] = "monitor",
     *,
     cold: bool = False,
+    interval_seconds: float = 1.0,
     ascii_only: bool | None = None,
 ) -> int:
     """Opens the console; the exit code says how the last case ended. Raises InputError for a wrong deployment."""
@@ -277,11 +338,19 @@ def run_console(
     if deployment is not None:
         read_deployment(deployment)
     _demand_terminal()
-    app = ConsoleApp(real_backend(engine, cold=cold), deployment=deployment, start=start, glyphs=choose(ascii_only))
+    app = ConsoleApp(
+        real_backend(engine, cold=cold),
+        deployment=deployment,
+        start=start,
+        interval_seconds=interval_seconds,
+        glyphs=choose(ascii_only),
+    )
     code = asyncio.run(run_app(app))
     if app.bug is not None:
         raise app.bug
     if app.last_session is not None:
+        from tui.screens.leaving import farewell  # noqa: PLC0415 -- a case was open: it is there already
+
         sys.stdout.write("\n".join(farewell(app.last_session, temporary=app.last_is_temporary)) + "\n")
     return code
 

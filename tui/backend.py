@@ -1,146 +1,55 @@
-"""The real world behind the console: this host's memory, the engine, and cases driven on it."""
+"""The real world behind the console: this host is watched, the engine found, and cases driven on it."""
 
 from __future__ import annotations
 
-import os
-import socket
-import tempfile
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine_probe.deployment import read_deployment
-from engine_probe.engine import Engine, EngineError
-from engine_probe.engines import choose_engine, engine_for
-from engine_probe.errors import InputError
-from engine_probe.facts import Fact, Known, Unknown
-from engine_probe.hardware.gpus import read_gpus
-from engine_probe.hardware.host import read_host
 from engine_probe.locations import find_locations
-from engine_probe.preflight import look_at
-from engine_probe.run_log import RunLog
-from playbooks.context import Context, new_session, read_context
-from playbooks.lab.faults import build_fault, fault_named
-from tui.commands.consent import holders_in_words
-from tui.commands.replay_run import run_session
-from tui.running import Backend, CannotOpenError, EngineView
-from tui.screens.leaving import short_path
-from tui.screens.start import LAB_CASE
-from tui.widgets.memory_pane import GpuRow, HostView
+from tui.running import Backend
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable
+    from pathlib import Path
 
-    from engine_probe.events import Event
-    from engine_probe.launch import Deployment
-    from playbooks.decisions import Decision
-    from playbooks.session import Session
-
-
-@dataclass(frozen=True)
-class EngineCase:
-    """A case on a real engine. `folder` is the lab's own and goes with the case; None for a person's own files."""
-
-    deployment: Deployment
-    engine: Engine
-    grade: str
-    context: Context
-    folder: tempfile.TemporaryDirectory[str] | None = None
-    holders: tuple[str, ...] = ()
-    log: RunLog = field(default_factory=RunLog)
-
-    @property
-    def session(self) -> Session:
-        return new_session("", self.deployment, self.grade, self.grade)
-
-    @property
-    def temporary(self) -> bool:
-        return self.folder is not None
-
-    @property
-    def _own_folder(self) -> Path | None:
-        return Path(self.folder.name) if self.folder is not None else None
-
-    async def drive(
-        self, decisions: asyncio.Queue[Decision], on_change: Callable[[Session, Event | None], None]
-    ) -> Session:
-        try:
-            return await run_session(
-                self.deployment,
-                self.engine,
-                self.grade,
-                decisions,
-                on_change,
-                self.context,
-                owns=self._own_folder,
-                log=self.log,
-            )
-        finally:
-            if self.folder is not None:
-                self.folder.cleanup()
+    from engine_probe.hardware.reading import Reading
+    from playbooks.alert import Alert
+    from tui.running import CaseRun, EngineView, Watch
 
 
 def real_backend(engine: str | None = None, *, cold: bool = False) -> Backend:
-    """`engine` as `--engine` names it. A case is warm unless `cold`."""
+    """`engine` as `--engine` names it. A case is warm unless `cold`.
+
+    What each part needs is imported when it is used, in its thread: the first screen needs the host alone.
+    """
     grade = "cold" if cold else "warm"
+
+    def open_case(deployment: Path | None) -> CaseRun:
+        from tui.engine_backend import open_case  # noqa: PLC0415 -- as said above
+
+        return open_case(deployment, engine, grade)
+
+    def find_engine() -> EngineView:
+        from tui.engine_backend import find_engine  # noqa: PLC0415 -- as said above
+
+        return find_engine(engine)
+
     return Backend(
-        open_case=lambda deployment: open_case(deployment, engine, grade),
-        read_host=read_view,
-        find_engine=lambda: find_engine(engine),
+        open_case=open_case,
+        watch=_watch,
+        find_alerts=_find_alerts,
+        find_engine=find_engine,
         clock=time.time,
         exports=find_locations().state / "exports",
     )
 
 
-def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
-    """The deployment at `path`, or the lab's case. Raises CannotOpenError with the whole message."""
-    folder = None if path is not None else tempfile.TemporaryDirectory(prefix="vllm-console-lab-")
-    try:
-        context = read_context()
-        if folder is not None:
-            path = build_fault(fault_named(context.library, LAB_CASE), Path(folder.name))
-        assert path is not None
-        deployment = read_deployment(path)
-        chosen = engine_for(engine, deployment)
-        holders = holders_in_words(look_at(deployment, chosen))
-        return EngineCase(deployment, chosen, grade, context, folder, holders)
-    except (InputError, EngineError, OSError) as error:
-        if folder is not None:
-            folder.cleanup()
-        raise CannotOpenError(str(error)) from error
+def _watch() -> Watch:
+    from engine_probe.hardware.watch import Watch  # noqa: PLC0415 -- in the thread that watches
+
+    return Watch()
 
 
-def find_engine(name: str | None) -> EngineView:
-    """Where the engine is; its version is told when it runs, because asking means importing vLLM."""
-    try:
-        engine = choose_engine(name)
-    except (InputError, EngineError) as error:
-        return EngineView(missing=str(error))
-    by = engine.found_by
-    return EngineView(where=f"{short_path(engine.label)}, from {'a ' if by.startswith('running ') else ''}{by}")
+def _find_alerts(reading: Reading, before: Reading | None) -> tuple[Alert, ...]:
+    from playbooks.alerts import find_alerts  # noqa: PLC0415 -- in the thread that watches
 
-
-def read_view() -> HostView:
-    """Host and GPUs as they are now."""
-    host, gpus = read_host(), read_gpus()
-    no_limit = Unknown("nothing but the RAM itself limits this process")
-    return HostView(
-        host=socket.gethostname(),
-        cpus=f"{os.cpu_count() or '?'} CPUs",
-        ram_total_gib=host.ram_total_gib,
-        ram_available_gib=host.ram_available_gib,
-        container_used_gib=host.cgroup_used_gib or no_limit,
-        container_limit_gib=host.cgroup_limit_gib or no_limit,
-        shm_used_gib=_less(host.shm_total_gib, host.shm_free_gib),
-        shm_total_gib=host.shm_total_gib,
-        gpus=tuple(GpuRow(gpu.index, gpu.name, gpu.used_gib, gpu.total_gib) for gpu in gpus.gpus),
-        no_gpu=gpus.unavailable or (None if gpus.gpus else "the driver reports no GPU on this host"),
-    )
-
-
-def _less(total: Fact, free: Fact) -> Fact:
-    if isinstance(total, Known) and isinstance(free, Known):
-        return Known(float(total.value) - float(free.value), "computed", f"{total.origin}, total less free")
-    return total if isinstance(total, Unknown) else free
+    return find_alerts(reading, before)

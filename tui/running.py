@@ -1,10 +1,11 @@
-"""What the console needs from outside, as small types: a case that runs, a host that can be read, an engine.
+"""What the console needs from outside, as small types: a case that runs, a host that is watched, an engine.
 
 The app is given one `Backend`; tests give it one of their own.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.events import Event
+    from engine_probe.hardware.reading import Reading
     from engine_probe.run_log import RunLog
+    from playbooks.alert import Alert
     from playbooks.decisions import Decision
     from playbooks.session import Session
-    from tui.widgets.memory_pane import HostView
+
+
+LAB_CASE = "kv-cache-too-small-for-max-model-len"
 
 
 class CannotOpenError(Exception):
@@ -61,16 +66,31 @@ class EngineView:
     missing: str | None = None
 
 
+class Watch(Protocol):
+    """Looks at this host again and again, in one thread."""
+
+    def sample(self) -> None:
+        """GPU memory alone, so that no peak is missed between two readings."""
+
+    def read(self) -> Reading: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Backend:
-    """`open_case(deployment)`: None is the lab case; raises CannotOpenError. The readers run in a thread."""
+    """`open_case(deployment)`: None is the lab case; raises CannotOpenError. All but `clock` run in a thread."""
 
     open_case: Callable[[Path | None], CaseRun]
-    read_host: Callable[[], HostView]
+    watch: Callable[[], Watch]
+    find_alerts: Callable[[Reading, Reading | None], tuple[Alert, ...]]
+    """What is wrong with a reading; the other one is older."""
     find_engine: Callable[[], EngineView]
     clock: Callable[[], float]
     exports: Path
     """Where copies go when no clipboard is sure."""
+    cpu_seconds: Callable[[], float] = time.process_time
+    """What this console has cost so far."""
 
 
 @dataclass

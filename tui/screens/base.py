@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tui.actions import Moment
     from tui.app import ConsoleApp
     from tui.running import EngineView
+    from tui.watching import Look
     from tui.widgets.memory_pane import HostView
 
 
@@ -51,6 +52,9 @@ class ConsoleScreen(Screen[None]):
 
     @abstractmethod
     def moment(self) -> Moment: ...
+
+    def set_look(self, look: Look) -> None:
+        """A new reading with its alerts, for the screen that draws all of it."""
 
     def set_host(self, view: HostView) -> None:
         """A new reading of the host; screens that show none ignore it."""

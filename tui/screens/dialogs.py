@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tui.themes.glyphs import Glyphs
 
 
-def _keys(*pairs: tuple[str, str, str]) -> Content:
+def answer_keys(*pairs: tuple[str, str, str]) -> Content:
     """(key, label, action) in a row, each a link."""
     return Content("   ").join(
         [
@@ -37,7 +37,7 @@ _LOW_ROWS, _LOWEST_ROWS = 14, 6
 """Fewer rows than these: without frame and gaps; then without what is not needed for an answer."""
 
 
-def _fit(screen: Screen[Any]) -> None:
+def fit_dialog(screen: Screen[Any]) -> None:
     screen.set_class(screen.size.height < _LOW_ROWS, "-low")
     screen.set_class(screen.size.height < _LOWEST_ROWS, "-lowest")
 
@@ -70,12 +70,12 @@ class Confirm(ModalScreen[bool]):
     def on_mount(self) -> None:
         self.query_one("#question", Words).show(part(self._question, "bold"))
         self.query_one("#about", Words).show(self._about)
-        keys = _keys(("enter", self._yes, "yes"), ("esc", self._no, "no"))
+        keys = answer_keys(("enter", self._yes, "yes"), ("esc", self._no, "no"))
         self.query_one("#answers", Words).show(keys)
         self.query_one("#about-scroll").focus()
 
     def on_resize(self) -> None:
-        _fit(self)
+        fit_dialog(self)
 
     def on_click(self, event: Click) -> None:
         does = event.style.meta.get("does")
@@ -135,12 +135,12 @@ class AskText(ModalScreen[str | None]):
     def on_mount(self) -> None:
         self.query_one("#question", Words).show(part(self._question, "bold"))
         self.query_one("#about", Words).show(part(self._hint, "$quiet"))
-        keys = _keys(("enter", "use it", "take"), ("esc", "cancel", "leave"))
+        keys = answer_keys(("enter", "use it", "take"), ("esc", "cancel", "leave"))
         self.query_one("#answers", Words).show(keys)
         self.query_one(Input).focus()
 
     def on_resize(self) -> None:
-        _fit(self)
+        fit_dialog(self)
 
     def on_input_changed(self) -> None:
         self.query_one("#about", Words).show(part(self._hint, "$quiet"))

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _PLACES: tuple[tuple[Place, str], ...] = (
     ("wizard", "In the wizard, and in a report where it applies"),
-    ("start", "On the first screen"),
+    ("monitor", "On the monitor"),
+    ("start", "Where a case is chosen"),
     ("logs", "In a log"),
 )
 _GROUPS = {"": "", "filter": "In a log, behind f", "move": "Moving in a log"}

@@ -1,4 +1,4 @@
-"""The first screen: what this host has, in words, and what can be done with it."""
+"""The wizard's first screen: what this host has, in words, and what can be done with it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from textual.containers import VerticalScroll
 
 from tui import actions
 from tui.actions import Moment
-from tui.screens.base import ConsoleScreen, when_whole
+from tui.running import LAB_CASE
+from tui.screens.base import when_whole
 from tui.screens.dialogs import AskText
+from tui.screens.opens_logs import OpensLogs, trouble_with_path
 from tui.widgets.choice_list import Choice, ChoiceList
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.memory_pane import HostView, draw_gpus, draw_host
+from tui.widgets.one_line import TabLine, draw_tabs
 from tui.widgets.top_bar import TopBar
 from tui.widgets.words import Words, cell, lines, part, wrapped
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from tui.running import EngineView
     from tui.themes.glyphs import Glyphs
 
-LAB_CASE = "kv-cache-too-small-for-max-model-len"
 _CHOICES = (
     ("open", "Open a deployment", "a YAML file of yours: its models are loaded, what breaks is mended"),
     ("lab", "Try it on a tiny broken model (demo)", f"case {LAB_CASE}: loaded for real, mended and proved"),
@@ -37,7 +39,7 @@ def draw_start(view: HostView, engine: EngineView | None, width: int, glyphs: Gl
     rows = [
         *wrapped("Finds out why vLLM does not load a model, mends it, and proves the mend with a real load.", width),
         part(""),
-        part("This host", "bold") + part(f"   {view.host}" + (f" · {view.cpus}" if view.cpus else ""), "$quiet"),
+        part("This host", "bold") + part(f"   {view.host}", "$quiet"),
         *_engine_rows(engine, width),
     ]
     host_rows = draw_host(view, width - 2, glyphs).split("\n")
@@ -64,7 +66,7 @@ def _labelled(label: str, text: str, width: int, style: str = "") -> list[Conten
     return [part("  " + cell(label, 11), "$quiet") + part(folded[0].plain.strip(), style), *folded[1:]]
 
 
-class StartScreen(ConsoleScreen):
+class StartScreen(OpensLogs):
     """Chooses a case."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("start")]
@@ -78,6 +80,7 @@ class StartScreen(ConsoleScreen):
 
     def compose(self) -> ComposeResult:
         yield TopBar(self.console.glyphs, self.console.backend.clock)
+        yield TabLine(self.console.glyphs, id="tabs")
         with VerticalScroll(id="page"):
             yield Words(self.console.glyphs, id="text")
             yield ChoiceList(self.console.glyphs, id="choices")
@@ -109,6 +112,7 @@ class StartScreen(ConsoleScreen):
     def _draw(self) -> None:
         width = max(min(self.size.width - 5, 120), 30)
         self.query_one(TopBar).set_about(self._view.host, "", "")
+        self.query_one(TabLine).show(draw_tabs("tab_wizard", (), max(self.size.width - 2, 1)))
         self.query_one("#text", Words).show(draw_start(self._view, self._engine, width, self.console.glyphs))
         choices = [Choice(None, (part("What to do", "bold"),))]
         for choice, title, about in _CHOICES:
@@ -117,6 +121,12 @@ class StartScreen(ConsoleScreen):
         picker = self.query_one(ChoiceList)
         picker.set_choices(tuple(choices), picker.marked or "open")
         self.refresh_keys()
+
+    async def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
+        await self.action_do(message.action_id)
+
+    def do_tab_monitor(self) -> None:
+        self.app.pop_screen()
 
     def on_choice_list_taken(self) -> None:
         self.do_choose()
@@ -130,7 +140,7 @@ class StartScreen(ConsoleScreen):
             self.console.glyphs,
             "Which deployment file?",
             "A YAML file; paths in it are relative to its folder.",
-            trouble_with=_trouble_with_path,
+            trouble_with=_trouble_with_deployment,
         )
         self.app.push_screen(ask, self._open)
 
@@ -143,10 +153,5 @@ class StartScreen(ConsoleScreen):
         return Moment(place="start")
 
 
-def _trouble_with_path(text: str) -> str | None:
-    if not text:
-        return "Write the path of a file, such as deployment.yaml."
-    path = Path(text).expanduser()
-    if path.is_dir():
-        return f"{text} is a folder; a file is needed."
-    return None if path.is_file() else f"There is no file {text}."
+def _trouble_with_deployment(text: str) -> str | None:
+    return trouble_with_path(text) if text else "Write the path of a file, such as deployment.yaml."

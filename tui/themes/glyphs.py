@@ -26,6 +26,14 @@ class Glyphs:
     used: str = "█"
     other: str = "▒"
     free: str = "·"
+    pool: str = "▓"
+    """KV pool; `used` are weights, `other` CUDA graphs and the rest."""
+    unsplit: str = "░"
+    """A model's memory of which nobody says what it is for."""
+    others: str = "╳"
+    """Other processes."""
+    levels: str = "▁▂▃▄▅▆▇█"
+    """Of a history line, from nothing to all."""
     line_done: str = "━"
     line_open: str = "─"
     between: str = "·"
@@ -63,6 +71,10 @@ ASCII = replace(
     used="#",
     other="-",
     free=".",
+    pool="=",
+    unsplit="%",
+    others="x",
+    levels="_.:-=+*#",
     line_done="=",
     line_open="-",
     between="-",

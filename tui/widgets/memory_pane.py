@@ -34,7 +34,6 @@ class HostView:
     """What the memory panes draw. All values in GiB; `model_gib` is the resident memory of the load's processes."""
 
     host: str = ""
-    cpus: str = ""
     ram_total_gib: Fact = _NOT_READ
     ram_available_gib: Fact = _NOT_READ
     container_used_gib: Fact = _NOT_READ

@@ -1,0 +1,103 @@
+"""How the monitor writes facts, durations and bars: what is not known is a "?", a bar has its number beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from engine_probe.facts import Fact, Known, Unknown
+from tui.widgets.words import cell, gib
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tui.themes.glyphs import Glyphs
+
+_TOO_MUCH = 1e15
+"""NaN, infinity and what no driver means: not shown as if they were sizes."""
+SHORT_STAGES = {
+    "config": "config",
+    "distributed_init": "dist",
+    "engine_build": "engine",
+    "worker_start": "workers",
+    "weight_load": "weights",
+    "memory_planning": "memory",
+    "warmup": "warmup",
+    "serving": "serving",
+}
+
+
+def number(fact: Fact | None) -> float | None:
+    """None for what is not known, and for what is no number that could be drawn."""
+    if not isinstance(fact, Known) or isinstance(fact.value, (bool, str)):
+        return None
+    return float(fact.value) if abs(fact.value) < _TOO_MUCH else None
+
+
+def size(fact: Fact | None) -> str:
+    """GiB without the unit, or "?"."""
+    count = number(fact)
+    return "?" if count is None else gib(count) if count else "0"
+
+
+def whole(fact: Fact | None, unit: str = "") -> str:
+    count = number(fact)
+    return "?" if count is None else f"{count:,.0f}{unit}"
+
+
+def word(fact: Fact) -> str:
+    return str(fact.value) if isinstance(fact, Known) else "?"
+
+
+def reason(fact: Fact | None) -> str:
+    return fact.reason if isinstance(fact, Unknown) else ""
+
+
+def of(used: Fact | None, total: Fact | None) -> str:
+    """Such as "71.8 / 79.3 GiB"."""
+    return f"{size(used)} / {size(total)} GiB"
+
+
+def right(text: str, width: int) -> str:
+    """At the right end of exactly `width` cells."""
+    return " " * (width - cell_len(text)) + text if cell_len(text) <= width else cell(text, width)
+
+
+def lasting(seconds: float | None) -> str:
+    """How long, such as 02:11:40 or 3d 04:05; "?" where it is not known."""
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(max(int(seconds), 0), 60)
+    days, hours = divmod(minutes // 60, 24)
+    return f"{days}d {hours:02d}:{minutes % 60:02d}" if days else f"{hours:02d}:{minutes % 60:02d}:{rest:02d}"
+
+
+def short_bar(share: float, cells: int, glyph: str, free: str) -> str:
+    """`share` from 0 to 1. What is there at all is seen."""
+    filled = min(round(max(share, 0.0) * cells), cells)
+    filled = max(filled, 1) if share > 0 else filled
+    return glyph * filled + free * (cells - filled)
+
+
+def sparkline(values: Sequence[float | None], top: float, cells: int, glyphs: Glyphs) -> str:
+    """The newest values at the right; what was not known is left empty."""
+    seen = values[-cells:] if cells > 0 else ()
+    last = len(glyphs.levels) - 1
+    drawn = "".join(
+        " " if value is None or top <= 0 else glyphs.levels[max(0, min(last, round(value / top * last)))]
+        for value in seen
+    )
+    return " " * (cells - len(drawn)) + drawn
+
+
+def cells_of_shares(sizes: Sequence[float], total: float, width: int) -> list[int]:
+    """So many cells of a bar each, together no more than `width`; what is there at all gets one where there is room."""
+    if total <= 0 or width <= 0:
+        return [0] * len(sizes)
+    exact = [max(one, 0.0) / total * width for one in sizes]
+    cells = [max(int(one + 0.5), 1 if one > 0 else 0) for one in exact]
+    while sum(cells) > width:
+        most = max(range(len(cells)), key=lambda i: (cells[i] - exact[i], cells[i]))
+        cells[most] -= 1
+    return cells
