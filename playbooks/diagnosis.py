@@ -241,9 +241,14 @@ def _above_the_cut(last: Sequence[Attempt], causes: Sequence[FoundCause]) -> Ite
 
 
 def _begins_in_the_middle(attempt: Attempt) -> bool:
-    """No release was told, and the first line is no beginning: no banner, exception at import or probe's word."""
+    """No release was told, and the first line is no beginning: no banner, exception at import or probe's word.
+
+    The whole traceback of an exception at import may be all that there is; not one whose own beginning is missing, nor
+    one that only says that something else went wrong.
+    """
     first = attempt.records[0]
-    is_at_import = first.format is None and first.process is None and bool(first.chains)
+    is_whole = bool(first.chains) and not first.chains[0][0].is_cut and attempt.root is not None
+    is_at_import = first.format is None and first.process is None and is_whole
     is_beginning = first.enters in ("config", "engine_build") or is_at_import or first.logger == PROBE_LOGGER
     return attempt.version is None and not is_beginning
 

@@ -181,6 +181,22 @@ def test_a_log_that_just_stops_hangs_where_a_playbook_knows_it() -> None:
     assert ids(diagnosed(BANNER + ENGINE + traceback("ValueError: no"), waiting)) == ["unexplained"]
 
 
+def test_a_traceback_that_only_covers_another_is_not_all_that_there_is() -> None:
+    cover = "RuntimeError: Engine core initialization failed. See root cause above."
+    lines = [
+        "Traceback (most recent call last):",
+        '  File "/v/vllm/entrypoints/cli/main.py", line 5, in main',
+        "    run()",
+    ]
+    found = diagnosed("\n".join([*lines, cover, ""]), TOO_SMALL)
+    assert ids(found) == ["unexplained"]
+    assert found.missing[0].evidence == "the log above its first line"
+    alone = diagnosed("\n".join([*lines, "ValueError: pool of 16 is too small", ""]), TOO_SMALL)
+    assert "the log above its first line" not in [one.evidence for one in alone.missing]
+    cut = diagnosed("\n".join([*lines[1:], "ValueError: pool of 16 is too small", ""]), TOO_SMALL)
+    assert (ids(cut), cut.missing[0].evidence) == (["too-small"], "the log above its first line")
+
+
 def test_a_log_cut_above_its_cause_says_where_to_look() -> None:
     found = diagnosed(COVER, TOO_SMALL)
     assert ids(found) == ["unexplained"]

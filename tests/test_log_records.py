@@ -87,6 +87,18 @@ def test_a_bare_traceback_behind_a_stream_prefix() -> None:
     assert (record.process, record.pid, record.layer) == ("EngineCore_0", 5, "engine")
 
 
+def test_a_traceback_whose_beginning_is_not_in_the_log() -> None:
+    whole = traceback("acme.hub.OfflineIsOn: no network", (CORE, "g"), (LOADER, "f"))
+    lines = whole.split("\n")
+    for cut in range(1, len(lines) - 2):
+        records = read("\n".join(lines[cut:]))
+        told = next(one for one in records if one.chains).chains[0][0]
+        assert (told.text, told.is_cut) == ("OfflineIsOn: no network", True), cut
+        assert told.frames[-1].file == LOADER
+    (record,) = read(whole)
+    assert not record.chains[0][0].is_cut
+
+
 def test_the_chain_is_told_innermost_first() -> None:
     cause, cover = traceback("KeyError: 'x'", (LOADER, "f")), traceback("RuntimeError: wrapped", (CORE, "g"))
     between = "\n\nThe above exception was the direct cause of the following exception:\n\n"

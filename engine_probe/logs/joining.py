@@ -52,7 +52,7 @@ class Open:
         """The last line before it that names its process."""
         self.texts = line.message.split("\n")
         self._blanks = 0
-        self._is_traceback = _begins_traceback(line.message)
+        self._is_traceback = _begins_traceback(line.message) or self._is_cut_traceback(line.message)
         self._has_raised = False
         self._is_ended_by_return = not line.is_continued
 
@@ -77,10 +77,16 @@ class Open:
         self._is_ended_by_return = not line.is_continued
         self._see(line.message)
 
+    def _is_cut_traceback(self, text: str) -> bool:
+        """Whether `text` is a frame of a traceback whose beginning is not in the log: code at most stands above it."""
+        return self.line.format is None and self.line.message[:1].isspace() and _FRAME.match(text) is not None
+
     def _see(self, text: str) -> None:
         if _begins_traceback(text) or text.strip() in JOINED:
             self._is_traceback, self._has_raised = True, False
-        elif self._is_traceback and text and not text[0].isspace() and not _FRAME.match(text):
+        elif not self._is_traceback:
+            self._is_traceback = self._is_cut_traceback(text)
+        elif text and not text[0].isspace() and not _FRAME.match(text):
             self._has_raised = True
         elif self._has_raised and _FRAME.match(text):
             self._has_raised = False

@@ -38,6 +38,8 @@ class Raised(NamedTuple):
     message: str
     frames: tuple[Frame, ...] = ()
     at: int = 0
+    is_cut: bool = False
+    """Its traceback begins with a frame: what stood above is not there."""
 
     @property
     def text(self) -> str:
@@ -60,6 +62,7 @@ class _Parser:
         """Of the exception at `_position` of the last chain, while it may still go on."""
         self._position = 0
         self._is_joined = False
+        self._is_cut = False
         self._is_inner = False
         """The next exception is told inside the message of the last one: it is its cause."""
 
@@ -75,6 +78,8 @@ class _Parser:
             self._inside(at, line, self._frames)
         elif self._message is not None:
             self._after(line, self._message)
+        elif not self.chains and (frame := _FRAME.match(line)):  # its beginning was cut off, or it never had one
+            self._frames, self._is_cut = [_frame_of(frame)], True
 
     def _begin(self, content: str) -> None:
         last = self._message[-1].rstrip() if self._message else ""
@@ -87,7 +92,7 @@ class _Parser:
             frames.append(_frame_of(frame))
             del frames[: max(0, len(frames) - _MOST_FRAMES)]
         elif line and not line[0].isspace() and (raised := _RAISED.match(line)):
-            self._finish(Raised(raised["type"], (raised["message"] or "").strip(), tuple(frames), at))
+            self._finish(Raised(raised["type"], (raised["message"] or "").strip(), tuple(frames), at, self._is_cut))
 
     def _finish(self, raised: Raised) -> None:
         if self._is_inner:
@@ -99,7 +104,7 @@ class _Parser:
             self.chains.append([raised])
             self._position = 0
         self._frames, self._message = None, [raised.message]
-        self._is_joined = self._is_inner = False
+        self._is_joined = self._is_inner = self._is_cut = False
 
     def _after(self, line: str, message: list[str]) -> None:
         if frame := _FRAME.match(line):  # ray goes on with the frames of the other process
@@ -143,6 +148,8 @@ def raised_on(line: str) -> Raised | None:
 def head_of(lines: Sequence[str]) -> list[str]:
     """The lines in front of the first traceback: the record's own message."""
     for index, line in enumerate(lines):
+        if _FRAME.match(line) and all(text[:1].isspace() for text in lines[:index]):
+            return []
         if line.rstrip().endswith(START):
             before = line.rstrip().removesuffix(START).rstrip(" ,|+")
             return [*lines[:index], *([before] if before.strip() and not before.endswith("Exception Group") else [])]
