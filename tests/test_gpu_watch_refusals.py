@@ -134,6 +134,17 @@ def test_a_gpu_without_a_handle(fake_driver: FakeDriver) -> None:
         assert [state.links[1], state.links[0][2]] == [("unknown", "self", "unknown"), healthy.links[0][2]]
 
 
+def test_an_xid_is_not_told_of_another_gpu_without_a_uuid(fake_driver: FakeDriver) -> None:
+    errors = [("nvmlDeviceGetUUID", "*", 4)]
+    fake_driver.say(state_text(GPUS, errors=errors))
+    watch = GpuWatch()
+    watch.read()
+    for _ in range(2):
+        fake_driver.say(state_text(GPUS, errors=errors, xids=[(1, 63)]))
+        assert [gpu.xid.value for gpu in watch.read().gpus] == [0, 63, 0]  # type: ignore[union-attr]
+    watch.close()
+
+
 @pytest.mark.parametrize(("function", "field"), [("nvmlDeviceGetName", "name"), ("nvmlDeviceGetUUID", "uuid")])
 def test_a_name_that_is_refused_says_why(fake_driver: FakeDriver, function: str, field: str) -> None:
     healthy = look(fake_driver)

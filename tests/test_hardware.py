@@ -53,7 +53,10 @@ def test_gpus_with_memory_and_processes(nvml_folder: Path, tmp_path: Path) -> No
     assert (mine["pid"], mine["used_gib"]["value"]) == (os.getpid(), 19)
     assert mine["name"].startswith(("python", "pytest"))
     assert (foreign["pid"], foreign["name"]) == (4194999, "not visible here")
+    assert (mine["is_visible"], foreign["is_visible"]) == (True, False)
     assert "driver does not say" in foreign["used_gib"]["reason"]
+    assert (first["reserved_gib"]["value"], first["cuda_total_gib"]["value"]) == (0.5, 79.5)
+    assert first["power_watts"]["reason"] == "it was not asked for"
     assert (second["index"], second["processes"], second["processes_unavailable"]) == (1, [], None)
 
 

@@ -27,7 +27,7 @@ class GpuWatch:
         self._session: Session | None = None
         self._before = Remembered()
         self._why_not = GpuState()
-        self._xids: dict[str, Fact] = {}
+        self._xids: dict[tuple[int, str], Fact] = {}
         self._pause_left: int | None = None
         """Readings until the driver is opened again; None while all is well."""
         self._next_pause = 1
@@ -49,7 +49,8 @@ class GpuWatch:
                 return self._why_not
             state = session.read(self._xids)
         self._note(is_well=not (session.is_lost or session.lacks_a_gpu))
-        self._xids = {gpu.uuid: gpu.xid for gpu in state.gpus if isinstance(gpu.xid, Known) and gpu.xid.value}
+        seen = [gpu for gpu in state.gpus if isinstance(gpu.xid, Known) and gpu.xid.value]
+        self._xids = {(gpu.index, gpu.uuid): gpu.xid for gpu in seen}
         return state
 
     def sample_memory(self) -> None:

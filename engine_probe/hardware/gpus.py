@@ -44,7 +44,7 @@ class MigSlice:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Sizes, rates and states of one GPU. The facts below `processes_unavailable` are only asked by `GpuWatch`."""
+    """Sizes, rates and states of one GPU. Those below `cuda_total_gib` are asked by `GpuWatch` only."""
 
     index: int
     uuid: str

@@ -61,9 +61,9 @@ class Session:
         """Memory and processes only."""
         return replace(self._versions, gpus=tuple(gpu.basics() for gpu in self._gpus))
 
-    def read(self, last_xids: Mapping[str, Fact]) -> GpuState:
-        """All of it. `last_xids`, by UUID, are shown where no newer one came. Slow questions take turns by GPU, so that
-        no reading is much dearer than others."""
+    def read(self, last_xids: Mapping[tuple[int, str], Fact]) -> GpuState:
+        """All of it. `last_xids`, by index and UUID, are shown where no newer one came. Slow questions take turns by
+        GPU, so that no reading is much dearer than others."""
         self._driver.codes_seen.clear()
         is_first = self._listener is None
         if self._listener is None:
@@ -71,7 +71,7 @@ class Session:
         found = []
         for place, (gpu, xid) in enumerate(zip(self._gpus, self._listener.read(), strict=True)):
             is_its_turn = (self._reads + place) % _READS_BETWEEN_SLOW_ONES == 0
-            shown_xid = xid if isinstance(xid, Known) and xid.value else last_xids.get(gpu.uuid, xid)
+            shown_xid = xid if isinstance(xid, Known) and xid.value else last_xids.get((gpu.index, gpu.uuid), xid)
             found.append(gpu.read(is_first or is_its_turn, shown_xid))
         self._reads += 1
         return replace(self._versions, gpus=tuple(found), links=self.remembered.links)

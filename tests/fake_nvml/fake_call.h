@@ -16,7 +16,8 @@ nvmlDevice_t handle_of(int index, int slice);
 
 #define ENTER(index) const state *s; int code = enter(__func__, index, &s); if (code) return code
 #define ENTER_DEVICE(handle) \
-    const state *s; const gpu *g; int code = enter_device(__func__, handle, &s, &g); if (code) return code; (void)s; (void)g
+    const state *s; const gpu *g; int code = enter_device(__func__, handle, &s, &g); if (code) return code; \
+    (void)s; (void)g
 
 /* A function that says one of the values of `set`. */
 #define ONE_VALUE(function, value) \

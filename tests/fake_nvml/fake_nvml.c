@@ -15,8 +15,8 @@
  *       number; I and J may be *; the last line counts
  *   mig INDEX MODE [PENDING] | slice INDEX SLICE UUID TOTAL USED NAME…
  *   xid INDEX CODE                                    an event, told once, to who waits when the line is added
- *   error FUNCTION INDEX CODE                         FUNCTION with or without _v2, or * for all but nvmlInit; INDEX: 3,
- *       3.1 for slice 1 of GPU 3, 3.whole for GPU 3 without its slices, * also for functions that have no GPU
+ *   error FUNCTION INDEX CODE                         FUNCTION with or without _v2, or * for all but nvmlInit; INDEX:
+ *       3, 3.1 for slice 1 of GPU 3, 3.whole for GPU 3 without its slices, * also for functions that have no GPU
  *   reloads NUMBER                                    another number: all is uninitialized until the next nvmlInit
  * A GPU whose line is taken away is lost. Short forms of errors:
  *   init CODE | memory-v2 CODE | handle INDEX CODE | processes INDEX CODE
@@ -30,7 +30,11 @@
 typedef struct { u64 total, free, used; } nvmlMemory_t;
 typedef struct { unsigned int version; u64 total, reserved, free, used; } nvmlMemory_v2_t;
 typedef struct { unsigned int pid; u64 usedGpuMemory; } nvmlProcessInfo_v1_t;
-typedef struct { unsigned int pid; u64 usedGpuMemory; unsigned int gpuInstanceId, computeInstanceId; } nvmlProcessInfo_t;
+typedef struct {
+    unsigned int pid;
+    u64 usedGpuMemory;
+    unsigned int gpuInstanceId, computeInstanceId;
+} nvmlProcessInfo_t;
 typedef struct { unsigned int gpu, memory; } nvmlUtilization_t;
 typedef struct {
     char busIdLegacy[16];
@@ -45,7 +49,9 @@ static int answer_text(char *where, unsigned int room, const char *text) {
     return NVML_SUCCESS;
 }
 
-const char *nvmlErrorString(nvmlReturn_t code) { return code == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : "Stand-in error"; }
+const char *nvmlErrorString(nvmlReturn_t code) {
+    return code == NVML_ERROR_UNINITIALIZED ? "Uninitialized" : "Stand-in error";
+}
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) {
     ENTER(ANY);
@@ -218,6 +224,7 @@ nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t handle, unsigned int *id) {
 
 /* A whole GPU lists the processes of its slices too. The layout differs: version 1 says nothing of slices. */
 static int list_processes(const state *s, nvmlDevice_t handle, int kind, unsigned int *count, void *list, int version) {
+    const unsigned int whole = 0xffffffffu;
     unsigned int room = *count, found = 0;
     for (int i = 0; i < s->process_count; i++) {
         const process *p = &s->processes[i];
@@ -226,7 +233,7 @@ static int list_processes(const state *s, nvmlDevice_t handle, int kind, unsigne
             ((nvmlProcessInfo_v1_t *)list)[found] = (nvmlProcessInfo_v1_t){p->pid, p->used};
         else if (list && found < room)
             ((nvmlProcessInfo_t *)list)[found] = (nvmlProcessInfo_t){
-                p->pid, p->used, p->slice == ANY ? 0xffffffffu : (unsigned int)p->slice + 1, p->slice == ANY ? 0xffffffffu : 0};
+                p->pid, p->used, p->slice == ANY ? whole : (unsigned int)p->slice + 1, p->slice == ANY ? whole : 0};
         found++;
     }
     *count = found;

@@ -57,7 +57,11 @@ nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t handle, unsigned int *
     return no_rate(percent, microseconds);
 }
 
-typedef struct { unsigned int pid; u64 time; unsigned int sm, memory, encoder, decoder; } nvmlProcessUtilizationSample_t;
+typedef struct {
+    unsigned int pid;
+    u64 time;
+    unsigned int sm, memory, encoder, decoder;
+} nvmlProcessUtilizationSample_t;
 
 nvmlReturn_t nvmlDeviceGetProcessUtilization(
     nvmlDevice_t handle, nvmlProcessUtilizationSample_t *samples, unsigned int *count, u64 since
@@ -68,7 +72,8 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(
         const process *p = &s->processes[i];
         if (p->gpu != handle->gpu || p->kind == GRAPHICS) continue;
         if (samples && found < room)
-            samples[found] = (nvmlProcessUtilizationSample_t){p->pid, since + 1, (unsigned int)g->values[UTILIZATION], 0, 0, 0};
+            samples[found] = (nvmlProcessUtilizationSample_t){
+                .pid = p->pid, .time = since + 1, .sm = (unsigned int)g->values[UTILIZATION]};
         found++;
     }
     *count = found;
