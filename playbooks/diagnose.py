@@ -81,7 +81,7 @@ def _on_decision(session: Session, decision: Decision, context: Context) -> Answ
     if isinstance(decision, ApplyFix):
         return trying.apply_fix(session, decision, context)
     if isinstance(decision, Undo):
-        return trying.go_back(replace(session, verdict=None), context)
+        return trying.go_back(replace(session, verdict=None))
     if isinstance(decision, Finish):
         return _finish(session)
     stopping = with_progress(session, stopping=True)
@@ -200,7 +200,9 @@ def _diagnosed(session: Session, diagnosis: Diagnosis | None, context: Context) 
 
 
 def _to_decide(session: Session) -> Session:
-    session = replace(with_progress(session, phase="deciding", is_diagnosed=False), running=None)
+    up_before = tuple(name for name in session.progress.up if name != session.model)
+    session = with_progress(session, phase="deciding", is_diagnosed=False, up_before=up_before)
+    session = replace(session, running=None)
     if session.verdict is not None:
         return session
     can_fix = any(fix.unavailable is None and fix.by_hand is None for fix in session.fixes)

@@ -50,7 +50,7 @@ class WriteRevision:
 
 @dataclass(frozen=True)
 class UndoRevision:
-    """Put the deployment's file back as it was before the last WriteRevision."""
+    """Put the deployment's file back as it was before the fix that is under way: all revisions that it has written."""
 
     before: Deployment
 

@@ -59,6 +59,14 @@ class Progress:
     requests: tuple[str, ...] = ()
     """Ids of the checks that still want a request; the first is under way."""
     experiment: tuple[str, str] | None = None
+    restarting: str | None = None
+    """The model that is being ended to be loaded again as the fix wants it."""
+    up_before: tuple[str, ...] = ()
+    """Models that served when this one failed: a fix is verified beside them."""
+    fix_step: int = 0
+    """The step of the applied fix that is under way, from 0."""
+    written: int = 0
+    """Revisions that the applied fix has written."""
     before: Deployment | None = None
     """The deployment before the applied fix."""
     facts_before: Mapping[str, Fact] = field(default_factory=dict)

@@ -99,7 +99,8 @@ class _Files:
     """The file side of a session."""
 
     case: CaseFolder | None
-    revision: Revision | None = None
+    revisions: list[Revision] = field(default_factory=list)
+    """Written and not undone, in order."""
 
     def perform(self, effect: Effect, session: Session) -> Done:
         try:
@@ -116,14 +117,14 @@ class _Files:
         path = effect.before.path
         if path is None:
             return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
-        self.revision = write_revision(path, effect.before, effect.launch, effect.key, value)
-        return RevisionWritten(self.revision.number, self.revision.after, str(self.revision.kept))
+        revision = write_revision(path, effect.before, effect.launch, effect.key, value)
+        self.revisions.append(revision)
+        return RevisionWritten(revision.number, revision.after, str(revision.kept))
 
     def _undo(self, effect: UndoRevision) -> Done:
-        if self.revision is not None and effect.before.path is not None:
-            before = undo_revision(effect.before.path, self.revision)
-            self.revision = None
-            return RevisionUndone(before)
+        while self.revisions and self.revisions[-1].after.digest != effect.before.digest:
+            undo_revision(self.revisions[-1].path, self.revisions[-1])
+            self.revisions.pop()
         return RevisionUndone(effect.before)
 
     def _report(self, session: Session) -> Done:

@@ -129,7 +129,9 @@ def fix_lines(session: Session) -> list[str]:
 
 def one_fix_lines(fix: FixOption) -> list[str]:
     """What one fix changes, what it promises, why, at which price."""
-    lines = [f"    {fix.title}", *("  " + line for line in fix.diff)]
+    lines = [f"    {fix.title}"]
+    lines += [f"    step {number} of {len(fix.steps)}: {one.title}" for number, one in enumerate(fix.steps, 1)]
+    lines += ["  " + line for line in fix.diff]
     lines += [f"    expects: {promise}" for promise in fix.promises]
     return [*lines, f"    why: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {fix.risk}"]
 

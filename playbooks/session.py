@@ -74,8 +74,24 @@ class Symptom:
 
 
 @dataclass(frozen=True)
+class FixStep:
+    """One of the ordered changes of a fix: a revision of its own, with what it must show before the next."""
+
+    launch: str
+    key: str
+    old_value: str | None
+    new_value: str
+    title: str
+    diff: tuple[str, ...]
+    """From the deployment after the step before."""
+    expect: tuple[str, ...] = ()
+    """Conditions; none: nothing is loaded between it and the next."""
+    promises: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class FixOption:
-    """A change of one variable, ready to apply, or greyed with the reason."""
+    """A change of one variable, or of several in order, ready to apply, or greyed with the reason."""
 
     id: str
     launch: str | None
@@ -100,6 +116,8 @@ class FixOption:
     """The playbook's value, where `new_value` is another that a person chose."""
     promises: tuple[str, ...] = ()
     """`expect` in words, with the values that the change would set: `KV cache tokens ≥ 1,408`."""
+    steps: tuple[FixStep, ...] = ()
+    """Where only several changes together help; `key` is then `steps`, and there is no one value."""
 
 
 @dataclass(frozen=True)

@@ -74,14 +74,14 @@ def _judge_at_start(
         seconds = 0.0 if ready is None else ready.seconds
         return replace(check, measured=f"ready in {seconds:.1f} s ({session.verify_grade})", outcome=Outcome.PASS)
     if check.id.startswith(_EXPECT):
-        return _with_conditions(check, lookup, before)
+        return with_conditions(check, lookup, before)
     if spec is None or spec.log is None:
         return check
     if check.id not in session.progress.log_checks:
         return replace(check, outcome=Outcome.FAIL, measured="the line did not come")
     if not check.conditions:
         return replace(check, outcome=Outcome.PASS, measured="the line came")
-    return _with_conditions(check, lookup, before)
+    return with_conditions(check, lookup, before)
 
 
 def request_for(session: Session, check_id: str, context: Context) -> Request:
@@ -115,7 +115,7 @@ def judge_answer(session: Session, answer: RequestAnswered, context: Context) ->
         check = replace(check, measured=text, outcome=Outcome.PASS if passed else Outcome.FAIL)
     if check.outcome is not Outcome.PASS or not spec.then:
         return check
-    judged_too = _with_conditions(check, lookup_of(session, cause), _before(session))
+    judged_too = with_conditions(check, lookup_of(session, cause), _before(session))
     return replace(
         judged_too,
         brief="",
@@ -145,6 +145,11 @@ def undecided(checks: tuple[Check, ...]) -> Check | None:
     return next((one for one in checks if one.outcome is Outcome.ABSTAIN and not one.optional), None)
 
 
+def broken(checks: tuple[Check, ...]) -> bool:
+    """Whether a check keeps the fix from being verified already."""
+    return failed(checks) is not None or undecided(checks) is not None
+
+
 def not_reached(checks: tuple[Check, ...], why: str) -> tuple[Check, ...]:
     """The checks with those that never came to be decided marked so."""
     open_outcomes = (Outcome.PENDING, Outcome.RUNNING)
@@ -153,7 +158,7 @@ def not_reached(checks: tuple[Check, ...], why: str) -> tuple[Check, ...]:
     )
 
 
-def _with_conditions(check: Check, lookup: Lookup, before: Lookup | None) -> Check:
+def with_conditions(check: Check, lookup: Lookup, before: Lookup | None) -> Check:
     """The check decided by its conditions; several values are told apart by their labels."""
     texts = check.conditions
     values = [wording.measured(text, lookup, before, beside_label=len(texts) > 1) for text in texts]

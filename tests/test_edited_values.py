@@ -8,7 +8,8 @@ import pytest
 
 from engine_probe.changes import change
 from engine_probe.errors import InputError
-from playbooks.fixing import checked_value, shown_value, wanted, with_value
+from playbooks.fix_values import checked_value, shown_value, wanted
+from playbooks.fixing import with_value
 from playbooks.patterns import to_value
 from tests.tui_samples import FP8, LAB, LOWER, RAISE, TESTED
 

@@ -189,6 +189,10 @@ def _fix_object(fix: FixOption | None) -> dict[str, Any] | None:
         "new_value": fix.new_value,
         "title": fix.title,
         "diff": list(fix.diff),
+        "steps": [
+            {"launch": one.launch, "key": one.key, "old_value": one.old_value, "new_value": one.new_value}
+            for one in fix.steps
+        ],
         "expect": list(fix.expect),
         "you_lose": fix.you_lose,
         "risk": fix.risk,

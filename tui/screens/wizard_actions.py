@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from playbooks import decisions as decide
-from playbooks.fixing import checked_value, shown_value, wanted
+from playbooks.fix_values import checked_value, shown_value, wanted
 from playbooks.session import Step
 from playbooks.way_back import will_change
 from tui.screens.base import ConsoleScreen

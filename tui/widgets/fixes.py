@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.fixing import shown_value
+from playbooks.fix_values import shown_value
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
@@ -101,7 +101,7 @@ def _option_rows(fix: FixOption, width: int, columns: tuple[int, int], glyphs: G
 
 def fix_detail(fix: FixOption, width: int) -> list[Content]:
     """The difference and what stands behind it; also what the question before applying shows."""
-    rows = diff_rows(fix.diff, width) if fix.diff else []
+    rows = _step_rows(fix, width) or diff_rows(fix.diff, width)
     rows += [part("")] if rows else []
     if fix.unavailable:
         rows += _labelled("impossible", fix.unavailable, width, "$warning")
@@ -120,6 +120,24 @@ def fix_detail(fix: FixOption, width: int) -> list[Content]:
     rows += _labelled("you lose", lose if fix.proposed is None else unknown, width)
     rows += _labelled("risk", fix.risk, width)
     return rows
+
+
+def _step_rows(fix: FixOption, width: int) -> list[Content]:
+    """Each step with its difference and what it must show before the next."""
+    rows: list[Content] = []
+    for number, step in enumerate(fix.steps, 1):
+        head = f"{number} of {len(fix.steps)}"
+        rows += _labelled(head, step.title, width)
+        rows += [row for row in diff_rows(step.diff, width) if row.plain.strip()]
+        rows += _labelled("then" if number < len(fix.steps) else "", _shown_by(fix, number), width, "$quiet")
+    return rows
+
+
+def _shown_by(fix: FixOption, number: int) -> str:
+    step = fix.steps[number - 1]
+    if number == len(fix.steps):
+        return ""
+    return "; ".join(step.promises) if step.promises else "the next step, without a load between them"
 
 
 def _labelled(label: str, text: str, width: int, style: str = "") -> list[Content]:

@@ -1,0 +1,202 @@
+"""What a fix under way is measured by: step by step a load, then the answers; and what comes next.
+
+A step that is not the last one is judged by the load of the model that it changes. The last one is verified in full,
+beside the models that served before. Where a check does not hold, nothing more is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from engine_probe.events import Failed, Ready
+from engine_probe.facts import Known
+from playbooks import fix_checks, verifying
+from playbooks.context import captured_of, launch_named, with_progress
+from playbooks.effects import Load, SendRequest, StopLoad, WriteRevision
+from playbooks.exceptions import exception_line
+from playbooks.fix_steps import steps_of
+from playbooks.observe import load_begins
+from playbooks.session import Outcome, Session
+
+if TYPE_CHECKING:
+    from engine_probe.events import Event, RequestAnswered
+    from playbooks.context import Context
+    from playbooks.effects import Effect
+    from playbooks.session import Check, FixOption, FixStep
+
+Answer = tuple[Session, tuple["Effect", ...]]
+
+
+def touched(session: Session) -> tuple[str, ...]:
+    """Models that run with a change of the fix, or may: they are ended before it is undone."""
+    steps = _steps(session)[: session.progress.fix_step + 1]
+    return tuple(dict.fromkeys((session.model, *(one.launch for one in steps))))
+
+
+def beside(session: Session, option: FixOption) -> tuple[str, ...]:
+    """Models that must serve beside the mended one in the end, in the deployment's order."""
+    wanted = {*session.progress.up_before, *(one.launch for one in steps_of(option, session))} - {session.model}
+    return tuple(one.name for one in session.deployment.models if one.name in wanted)
+
+
+def write_step(session: Session) -> Answer:
+    """Write the step under way; its load follows when it is written."""
+    step = _step(session)
+    session = replace(with_progress(session, phase="writing"), running=f"writing {step.title}{_of_steps(session)}")
+    return session, (WriteRevision(session.deployment, step.launch, step.key, step.new_value),)
+
+
+def begin_loads(session: Session, context: Context) -> Answer:
+    """The step is written: load what it is judged by. A step that expects nothing leads to the next at once."""
+    step = _step(session)
+    if not _is_last(session):
+        if not step.expect:
+            return _next_step(_with_check(session, current_check(session), Outcome.PASS, "written"))
+        return load_next(with_progress(session, phase="verifying", queue=(step.launch,)), context)
+    others = beside(session, _applied(session))
+    first = [name for name in others if name not in session.progress.up or name == step.launch]
+    return load_next(with_progress(session, phase="verifying", queue=(*first, session.model)), context)
+
+
+def load_next(session: Session, context: Context) -> Answer:
+    """Load the first of the queue; one that runs, as it was before the step, is ended first."""
+    name, *rest = session.progress.queue
+    if name in session.progress.open:
+        session = with_progress(session, restarting=name)
+        return replace(session, running=f"ending {name}, to load it again"), (StopLoad(name),)
+    session = with_progress(session, queue=tuple(rest), restarting=None)
+    session = load_begins(session, name, context)
+    session = _with_check(session, current_check(session), Outcome.RUNNING)
+    grade = _grade(session)
+    session = replace(session, running=f"loading {name} ({grade}) to verify{_of_steps(session)}")
+    return session, (Load(launch_named(session.deployment, name), grade),)
+
+
+def on_loaded(session: Session, event: Event, context: Context) -> Answer:
+    """The load under way came to its end well: it is ready, or its configuration was built."""
+    if isinstance(event, Ready) and session.progress.queue:
+        return load_next(session, context)
+    if not _is_last(session):
+        session = _judge_step(session, is_dry=not isinstance(event, Ready))
+        return (session, ()) if verifying.broken(session.checks) else _next_step(session)
+    session = replace(session, checks=verifying.judge_load(session, context))
+    playbook = context.playbook(verifying.cause_of_fix(session, session.applied_fix or "").id)
+    others = (fix_checks.beside_check(name) for name in beside(session, _applied(session)))
+    return _go_on(with_progress(session, requests=(*verifying.wants_request(playbook), *others)), context)
+
+
+def on_answer(session: Session, event: RequestAnswered, context: Context) -> Answer:
+    """The answer to the request under way."""
+    if fix_checks.asked_beside(event.id) is None:
+        judged = verifying.judge_answer(session, event, context)
+    else:
+        judged = fix_checks.judge_beside(_check(session, event.id), event)
+    session = _with_checked(session, judged)
+    return _go_on(with_progress(session, requests=session.progress.requests[1:]), context)
+
+
+def _go_on(session: Session, context: Context) -> Answer:
+    """Send the next request; where none is left it is verified."""
+    if verifying.broken(session.checks):
+        return session, ()
+    if session.progress.requests:
+        name = session.progress.requests[0]
+        session = _with_check(session, name, Outcome.RUNNING)
+        session = replace(session, running=f"asking: {_check(session, name).title}")
+        other = fix_checks.asked_beside(name)
+        if other is not None:
+            return session, (SendRequest(other, fix_checks.beside_request(name)),)
+        return session, (SendRequest(session.model, verifying.request_for(session, name, context)),)
+    session = with_outcome(session, "verified")
+    session = with_progress(session, phase="deciding")
+    return replace(session, verdict="verified", running=None), ()
+
+
+def _next_step(session: Session) -> Answer:
+    return write_step(with_progress(session, fix_step=session.progress.fix_step + 1))
+
+
+def _judge_step(session: Session, *, is_dry: bool) -> Session:
+    if is_dry:
+        accepted = Known(value=True, source="measured", origin="a load of the configuration alone")
+        session = replace(session, facts={**session.facts, "engine.config_accepted": accepted})
+    captured = captured_of(session, verifying.cause_of_fix(session, session.applied_fix or "").id)
+    launch = launch_named(session.deployment, _step(session).launch)
+    check = _check(session, current_check(session))
+    before = session.progress.facts_before | captured
+    return _with_checked(session, fix_checks.judge_step(check, launch, session.facts | captured, before))
+
+
+def with_failure(session: Session, event: Failed) -> Session:
+    """A load ended by itself: the check that was under way failed, or that of the other model."""
+    root = session.progress.root
+    is_under_way = event.model in (session.model, session.progress.loading)
+    measured = exception_line(root) if root is not None and is_under_way else event.reason
+    other = fix_checks.beside_check(event.model or "")
+    name = current_check(session)
+    if not is_under_way and any(one.id == other for one in session.checks):
+        name = other
+    return _with_check(session, name, Outcome.FAIL, measured)
+
+
+def with_refusal(session: Session, text: str) -> Session:
+    """A step after the first could not be written."""
+    return _with_check(session, current_check(session), Outcome.FAIL, f"it could not be written: {text}")
+
+
+def current_check(session: Session) -> str:
+    """The id of the check that is under way."""
+    progress = session.progress
+    if progress.requests:
+        return progress.requests[0]
+    if not _is_last(session):
+        return fix_checks.step_check(progress.fix_step)
+    is_other = progress.phase == "verifying" and progress.loading in beside(session, _applied(session))
+    return fix_checks.beside_check(progress.loading or "") if is_other else verifying.LOADS
+
+
+def _applied(session: Session) -> FixOption:
+    return next(one for one in session.fixes if one.id == session.applied_fix)
+
+
+def _steps(session: Session) -> tuple[FixStep, ...]:
+    return steps_of(_applied(session), session)
+
+
+def _step(session: Session) -> FixStep:
+    return _steps(session)[session.progress.fix_step]
+
+
+def _is_last(session: Session) -> bool:
+    return session.progress.fix_step == len(_steps(session)) - 1
+
+
+def _grade(session: Session) -> str:
+    expect = _step(session).expect
+    is_dry = not _is_last(session) and all(text.startswith("engine.config_accepted ") for text in expect)
+    return "dry" if is_dry else session.verify_grade
+
+
+def _of_steps(session: Session) -> str:
+    count = len(_steps(session))
+    return f", step {session.progress.fix_step + 1} of {count}" if count > 1 else ""
+
+
+def _check(session: Session, name: str) -> Check:
+    return next(one for one in session.checks if one.id == name)
+
+
+def _with_checked(session: Session, check: Check) -> Session:
+    return replace(session, checks=tuple(check if one.id == check.id else one for one in session.checks))
+
+
+def _with_check(session: Session, name: str, outcome: Outcome, measured: str | None = None) -> Session:
+    check = _check(session, name)
+    return _with_checked(session, replace(check, outcome=outcome, measured=measured or check.measured))
+
+
+def with_outcome(session: Session, outcome: Literal["not tried", "verified", "did not hold"]) -> Session:
+    """What the applied fix has come to."""
+    fixes = tuple(replace(one, outcome=outcome) if one.id == session.applied_fix else one for one in session.fixes)
+    return replace(session, fixes=fixes)

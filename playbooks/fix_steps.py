@@ -1,0 +1,104 @@
+"""Fixes in ordered steps, where only several changes together help: each is one variable with its own expectation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from engine_probe.deployment import change, diff
+from engine_probe.errors import InputError
+from playbooks.context import captured_of
+from playbooks.filling import fill
+from playbooks.fix_words import Change, old_value, promises_of, title_of
+from playbooks.patterns import to_value
+from playbooks.session import FixStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment
+    from playbooks.conditions import Lookup
+    from playbooks.schema import Fix
+    from playbooks.schema import FixStep as StepSpec
+    from playbooks.session import Cause, FixOption, Session
+
+
+def steps_of(option: FixOption, session: Session) -> tuple[FixStep, ...]:
+    """What is to be done for a fix, in order: its steps, or the one change that it is."""
+    if option.steps:
+        return option.steps
+    launch = option.launch or session.model
+    one = FixStep(launch, option.key, option.old_value, option.new_value, option.title, option.diff)
+    return (one,)
+
+
+def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, lookup: Lookup) -> FixOption:
+    """`option` with the steps of `spec`, the difference of all, and a title that names them; greyed with the reason.
+
+    A step whose value is set already is left out: the others are then all that there is to do.
+    """
+    deployment = session.deployment
+    found: list[FixStep] = []
+    expect, promises = option.expect, option.promises
+    try:
+        for one in spec.steps:
+            changed = _change(one, session, lookup)
+            after = change(deployment, changed.launch, changed.key, to_value(changed.value))
+            facts = _facts(session, cause, changed.launch)
+            if after != deployment:
+                found.append(_step(one, changed, deployment, after, facts))
+                expect = tuple(dict.fromkeys((*one.expect, *spec.expect)))
+                promises = promises_of(expect, deployment, facts, changed)
+            deployment = after
+    except InputError as error:
+        return replace(option, unavailable=option.unavailable or str(error))
+    if not found:
+        return replace(option, unavailable=option.unavailable or "all of it is that already")
+    launches = {one.launch for one in found}
+    return replace(
+        option,
+        steps=tuple(found),
+        launch=found[-1].launch if len(launches) == 1 else None,
+        title=_title(found),
+        diff=tuple(diff(session.deployment, deployment)),
+        expect=expect,
+        promises=promises,
+    )
+
+
+def _change(spec: StepSpec, session: Session, lookup: Lookup) -> Change:
+    ((key, template),) = spec.set.items()
+    launch = fill(spec.launch, lookup) if spec.launch else session.model
+    return Change(launch, key, fill(str(template), lookup))
+
+
+def _step(spec: StepSpec, changed: Change, before: Deployment, after: Deployment, facts: Mapping[str, Fact]) -> FixStep:
+    return FixStep(
+        launch=changed.launch,
+        key=changed.key,
+        old_value=old_value(before, changed.launch, changed.key),
+        new_value=changed.value,
+        title=title_of(before, facts, changed),
+        diff=tuple(diff(before, after)),
+        expect=tuple(spec.expect),
+        promises=promises_of(spec.expect, before, facts, changed),
+    )
+
+
+def _facts(session: Session, cause: Cause, launch: str) -> dict[str, Fact]:
+    """What is known of the launch: of another than the one that failed, only what the host tells."""
+    if launch == session.model:
+        return {**session.facts, **captured_of(session, cause.id)}
+    return {name: fact for name, fact in session.facts.items() if name.startswith(("host.", "engine.vllm_version"))}
+
+
+def _title(steps: list[FixStep]) -> str:
+    """`gpu-memory-utilization of chat: 0.9 → 0.47, then of code: 0.9 → 0.47 (2 steps)`."""
+    words = [steps[0].title]
+    for before, one in pairwise(steps):
+        name = f"{one.key.partition('.')[2] or one.key} "
+        words.append("then " + (one.title.removeprefix(name) if one.key == before.key else one.title))
+    count = f" ({len(steps)} steps)" if len(steps) > 1 else ""
+    return ", ".join(words) + count

@@ -1,0 +1,82 @@
+"""What one change says of itself: its old value, its title, and what it promises, with the values that it would set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine_probe.changes import UNSET
+from engine_probe.deployment import change
+from engine_probe.facts import Known
+from playbooks import wording
+from playbooks.conditions import show
+from playbooks.context import launch_named
+from playbooks.facts import lookup_for, number_or_text
+from playbooks.fix_values import unit_of
+from playbooks.patterns import to_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from engine_probe.facts import Fact
+    from engine_probe.launch import Deployment
+
+# What vLLM takes when the key is not set, as it printed it on this start.
+_IN_FORCE = {"args.max-model-len": "engine.max_model_len", "args.dtype": "engine.dtype"}
+
+
+class Change(NamedTuple):
+    """One variable of one launch."""
+
+    launch: str
+    key: str
+    value: str
+
+
+def old_value(deployment: Deployment, launch_name: str, key: str) -> str | None:
+    """What the launch has under `key` now, None when it is not set."""
+    launch = launch_named(deployment, launch_name)
+    group, _, name = key.partition(".")
+    value: object = None
+    if group == "args":
+        value = launch.args.get(name)
+    elif group == "env":
+        value = launch.env.get(name)
+    elif group == "lora":
+        value = launch.lora.get(name)
+    elif group == "gpus":
+        value = launch.gpus
+    return None if value is None else str(value)
+
+
+def title_of(deployment: Deployment, facts: Mapping[str, Fact], one: Change) -> str:
+    """`max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`. `facts` are the launch's."""
+    name = one.key.partition(".")[2] or one.key
+    unit = unit_of(one.key)
+    new = "not set" if one.value == UNSET else wording.quantity(number_or_text(one.value), unit)
+    if unit == "bytes" and one.value.isdigit():
+        new += f" ({int(one.value):,} bytes)"
+    old = old_value(deployment, one.launch, one.key)
+    before = _not_set(facts, one.key) if old is None else wording.quantity(number_or_text(old), unit)
+    return f"{name} of {one.launch}: {before} → {new}"
+
+
+def _not_set(facts: Mapping[str, Fact], key: str) -> str:
+    now, own = facts.get(_IN_FORCE.get(key, "")), facts.get("model.max_position_embeddings")
+    if not isinstance(now, Known):
+        return "not set"
+    whose = "the model's own" if isinstance(own, Known) and own.value == now.value else "vLLM's own"
+    return f"{show(now.value)} ({whose}, not set)"
+
+
+def promises_of(
+    expect: Sequence[str], deployment: Deployment, facts: Mapping[str, Fact], one: Change, *, is_possible: bool = True
+) -> tuple[str, ...]:
+    """`expect` in words, with the facts as they would be after the change, where that can be made at all."""
+    known = dict(facts)
+    if is_possible:
+        deployment = change(deployment, one.launch, one.key, to_value(one.value))
+        in_force = _IN_FORCE.get(one.key)
+        if in_force is not None:
+            known[in_force] = Known(number_or_text(one.value), "declared", f"{one.key} of {one.launch}")
+    lookup = lookup_for(launch_named(deployment, one.launch), known)
+    return tuple(wording.expected(text, lookup, brief=True) for text in expect)
