@@ -6,8 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +14,7 @@ from engine_probe.hardware import metrics_ask
 from engine_probe.hardware.metrics import ServerMetrics, read_metrics
 from engine_probe.hardware.metrics_ask import Address, address_of, ask
 from engine_probe.hardware.server_launch import Started, started_with
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from tests.answering import HEAD, answering, sends
 
 NEW = b"""# HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -118,41 +114,6 @@ print([name for name in sys.modules if name.startswith("prometheus_client")])
     assert said.stdout.strip() == "[]"
 
 
-@contextmanager
-def answering(behave: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port where each connection is met by `behave`, in a thread."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    try:
-                        behave(connection)
-                    except OSError:
-                        continue  # whoever asked has gone
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield int(listener.getsockname()[1])
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
-
-
-def sends(content: bytes) -> Callable[[socket.socket], None]:
-    def behave(connection: socket.socket) -> None:
-        connection.recv(65536)
-        connection.sendall(content)
-
-    return behave
-
-
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n"
-
-
 def test_an_answer_is_read() -> None:
     with answering(sends(HEAD + f"Content-Length: {len(OLD)}\r\n\r\n".encode() + OLD)) as port:
         answer = ask(Address("127.0.0.1", port))
@@ -184,7 +145,7 @@ def test_other_answers_are_unknown_with_a_reason(content: bytes, reason: str, st
 def test_a_server_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_ask, "TIMEOUT_SECONDS", 0.05)
     over = threading.Event()
-    with answering(lambda _: over.wait(30) and None) as port:
+    with answering(lambda _: over.wait(30)) as port:
         answer = ask(Address("127.0.0.1", port))
         over.set()
     assert isinstance(answer.metrics, Unknown)

@@ -111,7 +111,9 @@ def _rate(one: _Looked, before: tuple[_Looked, ...]) -> Fact:
 
 
 def _look_at(path: str, what: str, root: Path, mounts: Mapping[str, tuple[str, str]]) -> _Looked | None:
-    """None: neither the folder nor any above it can be seen."""
+    """None: neither the folder nor any above it can be seen, or it is none of this host's."""
+    if not path.startswith("/"):
+        return None
     for folder in (Path(path), *Path(path).parents):
         try:
             device = folder.stat().st_dev
