@@ -124,8 +124,8 @@ def _judge_step(session: Session, *, is_dry: bool) -> Session:
     captured = captured_of(session, verifying.cause_of_fix(session, session.applied_fix or "").id)
     launch = launch_named(session.deployment, _step(session).launch)
     check = _check(session, current_check(session))
-    before = session.progress.facts_before | captured
-    return _with_checked(session, fix_checks.judge_step(check, launch, session.facts | captured, before))
+    now, before = {**session.facts, **captured}, {**session.progress.facts_before, **captured}
+    return _with_checked(session, fix_checks.judge_step(check, launch, now, before))
 
 
 def with_failure(session: Session, event: Failed) -> Session:
