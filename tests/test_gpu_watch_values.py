@@ -60,6 +60,26 @@ def test_an_nvlink_that_does_not_answer_makes_their_count_unknown(fake_driver: F
     assert gpu_with(fake_driver, "set 0 nvlink-fails 3").nvlinks == Unknown("the NVIDIA driver says: unknown error")
 
 
+def test_an_nvlink_that_is_neither_up_nor_down_makes_their_count_unknown(fake_driver: FakeDriver) -> None:
+    assert gpu_with(fake_driver, "set 0 nvlink-state 2").nvlinks == Unknown("the driver says 2, which cannot be")
+    assert gpu_with(fake_driver, "set 0 nvlinks-up 0").nvlinks == Known(0, "measured", "NVML")
+
+
+def test_an_nvidia_ml_py_without_a_function_or_with_no_room_for_an_answer(
+    fake_driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pynvml
+
+    def no_room(_handle: object) -> None:
+        raise OverflowError("array too large")
+
+    monkeypatch.delattr(pynvml, "nvmlDeviceGetRemappedRows")
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses_v3", no_room)
+    gpu = gpu_with(fake_driver)
+    assert gpu.row_remap == Unknown("nvidia-ml-py here is too old to ask it")
+    assert (gpu.processes, gpu.processes_unavailable) == ((), "the driver's answer cannot be read")
+
+
 @pytest.mark.parametrize("code", [0, 10_000, 2**64 - 1])
 def test_an_xid_that_cannot_be_is_unknown(fake_driver: FakeDriver, code: int) -> None:
     fake_driver.say(state_text([FakeGpu()]))

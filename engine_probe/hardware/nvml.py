@@ -20,9 +20,12 @@ FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 VERSION_MISMATCH_OF_ARGUMENT = 25
 
+# Not of nvml.h: what goes wrong on the way to the driver.
 _UNREADABLE = -1
+_NOT_IN_NVIDIA_ML_PY = -2
 _REASONS = {
     _UNREADABLE: "the driver's answer cannot be read",
+    _NOT_IN_NVIDIA_ML_PY: "nvidia-ml-py here is too old to ask it",
     UNINITIALIZED: "the connection to the NVIDIA driver is gone",
     INVALID_ARGUMENT: "the NVIDIA driver does not know the GPU or the question",
     NOT_SUPPORTED: "this GPU or its mode does not support the question",
@@ -71,7 +74,7 @@ class Refusal:
     @property
     def is_for_good(self) -> bool:
         """Whether another form of the question may be answered, while this one never will."""
-        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH_OF_ARGUMENT)
+        return self.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH_OF_ARGUMENT, _NOT_IN_NVIDIA_ML_PY)
 
 
 class Driver:
@@ -109,8 +112,8 @@ class Driver:
             return pick(answer) if pick else answer
         except UnicodeDecodeError as error:
             return error.object.decode("utf-8", errors="replace")
-        except AttributeError:  # an nvidia-ml-py that has no such function
-            code = FUNCTION_NOT_FOUND
+        except AttributeError:
+            code = _NOT_IN_NVIDIA_ML_PY
         except (ValueError, OverflowError, MemoryError):  # nvidia-ml-py cannot hold what the driver answers
             code = _UNREADABLE
         except pynvml.NVMLError as error:

@@ -8,8 +8,8 @@
  *   gpu INDEX UUID TOTAL USED RESERVED NAME…          NAME is the rest of the line
  *   set INDEX KEY NUMBER                              KEY: utilization memory-utilization (%) power power-limit (mW)
  *       temperature fan sm-clock memory-clock (MHz) throttle (bits, such as 0x40) ecc ecc-corrected remap-pending
- *       remap-failed (0 or 1) pcie-gen pcie-width nvlinks nvlinks-up nvlink-fails (the number of the one that does);
- *       `set INDEX bus 00000000:1B:00.0`
+ *       remap-failed (0 or 1) pcie-gen pcie-width nvlinks nvlinks-up nvlink-state (of those that are up)
+ *       nvlink-fails (the number of the one that does); `set INDEX bus 00000000:1B:00.0`
  *   process INDEX PID USED [KIND [SLICE]]             USED -1: not available; KIND: compute graphics mps
  *   link I J LEVEL [nvlink] [no-p2p]                  LEVEL: internal single multiple hostbridge node system or a
  *       number; I and J may be *; the last line counts
@@ -184,7 +184,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t handle, unsigned int number, 
     if (!g->values[NVLINKS]) return NVML_ERROR_NOT_SUPPORTED;
     if (number >= g->values[NVLINKS]) return NVML_ERROR_INVALID_ARGUMENT;
     if (number == g->values[NVLINK_FAILS]) return NVML_ERROR_UNKNOWN;
-    return answer(active, number < g->values[NVLINKS_UP]);
+    return answer(active, number < g->values[NVLINKS_UP] ? g->values[NVLINK_STATE] : 0);
 }
 
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t handle, nvmlDevice_t other, unsigned int *level) {

@@ -13,9 +13,9 @@
 static const char *const VALUE_NAMES[VALUES] = {
     "utilization", "memory-utilization", "power", "power-limit", "temperature", "sm-clock", "memory-clock", "throttle",
     "ecc", "ecc-corrected", "remap-pending", "remap-failed", "pcie-gen", "pcie-width", "nvlinks", "nvlinks-up",
-    "nvlink-fails", "fan"};
+    "nvlink-state", "nvlink-fails", "fan"};
 /* An idle H100: 71 W of 700 W, 31 °C, clocks at rest, "idle" as the one reason that holds them. */
-static const u64 VALUE_DEFAULTS[VALUES] = {0, 0, 71000, 700000, 31, 345, 2619, 1, 0, 0, 0, 0, 5, 16, 18, 18, ~0ULL, 0};
+static const u64 VALUE_DEFAULTS[VALUES] = {0, 0, 71000, 700000, 31, 345, 2619, 1, 0, 0, 0, 0, 5, 16, 18, 18, 1, ~0ULL, 0};
 static const char *const KIND_NAMES[KINDS] = {"compute", "graphics", "mps"};
 static const struct { const char *name; int level; } LEVELS[] = {
     {"internal", 0}, {"single", 10}, {"multiple", 20}, {"hostbridge", 30}, {"node", 40}, {"system", 50}};
