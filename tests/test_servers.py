@@ -403,6 +403,7 @@ def test_a_script_with_vllm_in_it_is_no_orphan(fake: FakeProc, watch: ServerWatc
     fake.add(300, ["python", "offline.py"])
     (fake.proc / "300/maps").write_text("7f00-7f01 r-xp 0 00:00 1 /opt/venv/torch/lib/libtorch.so\n")
     fake.add(301, "VLLM::EngineCore", 300)
+    fake.add(302, "VLLM::DPCoordinator", 300)
     fake.add(400, ["/usr/bin/python3", "/usr/bin/supervisord"])
     (fake.proc / "400/maps").write_text("7f00-7f01 r-xp 0 00:00 1 /usr/lib/libc.so\n")
     fake.add(401, "VLLM::EngineCore", 400)

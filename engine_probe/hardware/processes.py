@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine_probe.hardware.processes_read import Stat
 
 _YOUNG_SECONDS = 60.0
+_WORDS_SECONDS = 4.0
 _IN_TURN = 8
 _MOST_ANCESTORS = 64
 _MOST_WORDS = 12
@@ -38,6 +39,7 @@ class Process:
     started: float | None
     part: Part | None = None
     read_at: float = 0.0
+    words_read_at: float = 0.0
     before: tuple[float, int] | None = None
     """When it was read the time before, and its CPU time then."""
 
@@ -69,13 +71,15 @@ class Processes:
             del self.known[pid]
         again = {pid for pid in watched if pid in pids}
         again |= {pid for pid, one in self.known.items() if self._is_due(one, now, gone)}
-        again |= self._next_in_turn()
+        turn = self._next_in_turn()
         for pid in pids:
-            if pid in again or pid not in self.known:
-                self._read(pid, now)
+            if pid in again or pid in turn or pid not in self.known:
+                self._read(pid, now, has_turn=pid in turn)
 
     def _is_due(self, one: Process, now: float, gone: set[int]) -> bool:
-        is_young = one.started is not None and now - one.started < _YOUNG_SECONDS
+        """A young one is read again each time that its age has grown by half."""
+        age = _YOUNG_SECONDS if one.started is None else now - one.started
+        is_young = age < _YOUNG_SECONDS and now - one.read_at > age / 3
         return is_young or one.stat.ppid in gone
 
     def _next_in_turn(self) -> set[int]:
@@ -84,7 +88,7 @@ class Processes:
         chosen, self._turn = self._turn[:_IN_TURN], self._turn[_IN_TURN:]
         return set(chosen)
 
-    def _read(self, pid: int, now: float) -> None:
+    def _read(self, pid: int, now: float, *, has_turn: bool) -> None:
         stat = read_stat(self.proc, pid)
         if stat is None:
             self.known.pop(pid, None)
@@ -93,17 +97,23 @@ class Processes:
         before = self.known.get(pid)
         if before is not None and before.stat.start_ticks != stat.start_ticks:
             before = None
-        words = read_words(self.proc, pid)
         if before is None:
+            words = read_words(self.proc, pid)
             started = None if self._boot_time is None else self._boot_time + stat.start_ticks / TICKS_PER_SECOND
             part = part_of(words or (stat.name,))
-            self.known[pid] = Process(stat, _kept(words, part), started, part, now)
+            self.known[pid] = Process(stat, _kept(words, part), started, part, now, now)
             return
+        is_renamed = stat.name != before.stat.name  # another program, and most titles, have another name, too
         before.before = (before.read_at, before.stat.cpu_ticks)
         before.stat, before.read_at = stat, now
+        if is_renamed or has_turn or now - before.words_read_at > _WORDS_SECONDS:
+            self._read_words(before, now)
+
+    def _read_words(self, one: Process, now: float) -> None:
+        words, one.words_read_at = read_words(self.proc, one.stat.pid), now
         if words:
-            before.part = part_of(words)
-            before.words = _kept(words, before.part)
+            one.part = part_of(words)
+            one.words = _kept(words, one.part)
 
     def parents(self, pid: int) -> list[Process]:
         """From the parent up."""

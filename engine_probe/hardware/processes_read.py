@@ -9,6 +9,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _LONGEST_WORDS = 64 << 10
 _AT_ONCE = 1 << 20
+_SMALL = 4096
 
 
 class Stat(NamedTuple):
@@ -31,7 +32,7 @@ class Stat(NamedTuple):
 
 
 def read_stat(proc: str, pid: int) -> Stat | None:
-    return parse_stat(pid, read_bytes(f"{proc}/{pid}/stat") or b"")
+    return parse_stat(pid, read_small(f"{proc}/{pid}/stat") or b"")
 
 
 def parse_stat(pid: int, content: bytes) -> Stat | None:
@@ -59,7 +60,7 @@ def parse_stat(pid: int, content: bytes) -> Stat | None:
 
 def read_words(proc: str, pid: int) -> tuple[str, ...]:
     """The command line; a title that a process gave itself is one word, and nothing where it has ended."""
-    content = read_bytes(f"{proc}/{pid}/cmdline", _LONGEST_WORDS) or b""
+    content = read_small(f"{proc}/{pid}/cmdline", _LONGEST_WORDS) or b""
     return tuple(content.rstrip(b"\0").decode("utf-8", "replace").split("\0")) if content.strip(b"\0") else ()
 
 
@@ -81,7 +82,7 @@ def read_environ(proc: str, pid: int) -> dict[str, str] | None:
 
 
 def shared_pages(proc: str, pid: int) -> int | None:
-    fields = (read_bytes(f"{proc}/{pid}/statm") or b"").split(None, 3)
+    fields = (read_small(f"{proc}/{pid}/statm") or b"").split(None, 3)
     return int(fields[2]) if len(fields) > 2 and fields[2].isdigit() else None
 
 
@@ -125,8 +126,23 @@ def link_of(path: str) -> str | None:
         return None
 
 
+def read_small(path: str, most: int = _AT_ONCE) -> bytes | None:
+    """The same for a file of /proc that is given whole where it fits: its end is not asked for."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return None
+    try:
+        content = os.read(file, _SMALL)
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+    return content if len(content) < _SMALL else read_bytes(path, most)
+
+
 def read_bytes(path: str, most: int = _AT_ONCE) -> bytes | None:
-    """Up to `most` bytes. One system call where it fits, unbuffered."""
+    """Up to `most` bytes, unbuffered; None where it cannot be read."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _DEFAULT_PORT = 8000
-_SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size-local")
+_SIZES = ("tensor-parallel-size", "pipeline-parallel-size")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def started_with(words: Sequence[str], env: Mapping[str, str] | None) -> Started
     model = str(values.get("model") or "")
     served = values.get("served-model-name")
     first = served[0] if isinstance(served, tuple) and served else served
-    tp, pp, dp = (_number(values.get(key)) or 1 for key in _SIZES)
+    tp, pp = (_number(values.get(key)) or 1 for key in _SIZES)
+    dp = _number(values.get("data-parallel-size-local")) or _number(values.get("data-parallel-size")) or 1
     uds, root_path = values.get("uds"), values.get("root-path")
     name = str(first) if first else model
     return Started(

@@ -119,6 +119,8 @@ def _role_of(one: Process, root: Process, above: Role | None) -> tuple[Role, int
 
 def _joined(families: list[Family]) -> list[Family]:
     """Ray's workers with the only server that could have them, and the orphans of one dead server as one."""
+    inside = {pid for family in families for pid in family.members if pid != family.root.stat.pid}
+    families = [one for one in families if one.root.stat.pid not in inside]
     takers = [one for one in families if one.kind == "server" and "ray" in one.root.words]
     kept: list[Family] = []
     orphans: dict[tuple[int, int], Family] = {}
