@@ -61,4 +61,5 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "installing vllm-console and what its tests need into $(VENV)" >&2
 	@$(PIP) install --editable '.[dev]'
+	@command -v cc >/dev/null || $(PIP) install ziglang  # the tests build a stand-in driver library
 	@touch $@ $(VENV)/.installed
