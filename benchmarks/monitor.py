@@ -6,7 +6,7 @@
 Each program has a terminal of its own, 120 by 36. First the start is measured in turning order, from the start of the
 process until the first GPU's memory is drawn; then both run at the same time, so that ratios hold where the machine's
 speed drifts, while the numbers of the GPUs change every second. CPU time is that of the process and its children, the
-start not counted. `--refreshes` lets the watch alone, and then the screen, read as often as they can, and tells how
+start not counted. What the headless forms cost is printed beside `--help`. `--refreshes` lets the watch alone, and then the screen, read as often as they can, and tells how
 their memory grows. The exit code is 1 where a limit is exceeded.
 """
 
@@ -133,6 +133,26 @@ def first_paint(program: Program, pids: list[int]) -> float:
         return terminal.seconds_until(FIRST_GPU)
 
 
+def headless(program: Program, rounds: int) -> dict[str, float]:
+    """Seconds and CPU seconds of the commands that print and end; `--once` waits 0.2 s between two looks, for rates."""
+    result: dict[str, float] = {}
+    for words in (["--help"], ["monitor", "--once"], ["monitor", "--once", "--json"]):
+        found = [_ended([*program.argv[:-1], *words], program.driver.env()) for _ in range(rounds)]
+        for place, unit in enumerate(("s", "CPU s", "peak MB")):
+            result[f"{' '.join(words)}: {unit}"] = statistics.median(one[place] for one in found)
+    return result
+
+
+def _ended(argv: list[str], env: dict[str, str]) -> tuple[float, float, float]:
+    began = time.perf_counter()
+    process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        raise SystemExit(f"{' '.join(argv)} ended with exit code {process.returncode}")
+    return time.perf_counter() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
 def side_by_side(running: list[Program], pids: list[int], seconds: float) -> dict[str, float]:
     """CPU, memory and NVML calls of all programs at the same time."""
     result: dict[str, float] = {}
@@ -181,6 +201,7 @@ def compare(folder: Path, rounds: int, seconds: float) -> dict[str, float]:
         for name, found in paints.items():
             result[f"{name}: first paint s"] = statistics.median(found)
         result |= side_by_side(running, pids, seconds)
+        result |= headless(running[0], rounds)
     for name, short in COMPARED.items():
         if result.get(f"{NVITOP}: {name}"):
             result[f"{OURS}: {short} / nvitop"] = result[f"{OURS}: {name}"] / result[f"{NVITOP}: {name}"]
