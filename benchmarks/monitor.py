@@ -6,8 +6,8 @@
 Each program has a terminal of its own, 120 by 36. First the start is measured in turning order, from the start of the
 process until the first GPU's memory is drawn; then both run at the same time, so that ratios hold where the machine's
 speed drifts, while the numbers of the GPUs change every second. CPU time is that of the process and its children, the
-start not counted. What the headless forms cost is printed beside `--help`. `--refreshes` lets the watch alone, and then the screen, read as often as they can, and tells how
-their memory grows. The exit code is 1 where a limit is exceeded.
+start not counted. What the headless forms cost is printed beside `--help`. `--refreshes` lets the watch alone, and then
+the screen, read as often as they can, and tells how their memory grows. The exit code is 1 where a limit is exceeded.
 """
 
 from __future__ import annotations
