@@ -206,7 +206,7 @@ class ConsoleApp(App[int]):
         from tui.screens.help import HelpScreen  # noqa: PLC0415
 
         place = self._place
-        self.push_screen(HelpScreen(place if place in ("monitor", "logs") else "wizard"))
+        self.push_screen(HelpScreen(place if place in ("monitor", "logs", "diagnosis") else "wizard"))
 
     @property
     def _place(self) -> Place | None:
@@ -261,7 +261,7 @@ class ConsoleApp(App[int]):
 
         A log that is looked at by itself is left at once: nothing is lost.
         """
-        if self._wizard() is None and self._place != "logs":
+        if self._wizard() is None and self._place not in ("logs", "diagnosis"):
             about = part("No case is open and nothing runs.")
             ask = Confirm(self.glyphs, "Leave the console?", about, "leave", "stay", leaves=True)
             self.push_screen(ask, lambda yes: self.leave() if yes else None)

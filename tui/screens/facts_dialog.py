@@ -9,6 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 
 from tui.screens.dialogs import answer_keys, fit_dialog
+from tui.widgets.clean_text import clean
 from tui.widgets.words import Words, part
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tui.themes.glyphs import Glyphs
 
-_FRAME_CELLS, _MOST_CELLS = 8, 120
+_FRAME_CELLS, _FRAME_ROWS, _MOST_CELLS = 8, 8, 120
 
 
 class FactsDialog(ModalScreen[str | None]):
@@ -51,7 +52,7 @@ class FactsDialog(ModalScreen[str | None]):
             yield Words(self._glyphs, id="answers")
 
     def on_mount(self) -> None:
-        self.query_one("#question", Words).show(part(self._title, "bold"))
+        self.query_one("#question", Words).show(part(clean(self._title), "bold"))
         own = [(key, label, answer) for key, (label, answer) in self._keys.items()]
         self.query_one("#answers", Words).show(answer_keys(*own, ("esc", "close", "")))
         self.query_one("#about-scroll").focus()
@@ -59,7 +60,7 @@ class FactsDialog(ModalScreen[str | None]):
     def on_resize(self) -> None:
         fit_dialog(self)
         width = max(min(self.size.width * 94 // 100, _MOST_CELLS) - _FRAME_CELLS, 20)
-        self.query_one("#about-scroll").styles.max_height = max(self.size.height * 92 // 100 - 7, 1)
+        self.query_one("#about-scroll").styles.max_height = max(self.size.height * 92 // 100 - _FRAME_ROWS, 1)
         self.query_one("#about", Words).show(self._draw(width))
 
     def on_key(self, event: Key) -> None:

@@ -46,14 +46,12 @@ class MonitorScreen(MonitorEnds):
         self.draw()
 
     def on_unmount(self) -> None:
-        super().on_unmount()
         take_mouse(self.app, True)
 
     def on_screen_suspend(self) -> None:
         take_mouse(self.app, True)
 
     def on_screen_resume(self) -> None:
-        super().on_screen_resume()
         take_mouse(self.app, not self.has_class("-bare"))
 
     # Time
@@ -192,11 +190,13 @@ class MonitorScreen(MonitorEnds):
             return f"GPU {self.panes['gpus'].marked}: {gpu.name}"
         return "This host"
 
+    def do_what_to_do(self) -> None:
+        alert = self.marked_alert
+        if alert is not None:
+            self._show_alert(alert)
+
     @work(exclusive=True, group="alert")
-    async def do_what_to_do(self) -> None:
-        alert, reading = self.marked_alert, self.reading
-        if alert is None or reading is None:
-            return
+    async def _show_alert(self, alert: Alert) -> None:
         from tui.screens.facts_dialog import FactsDialog  # noqa: PLC0415 -- as below
         from tui.screens.monitor_alert import draw_alert, read_playbook  # noqa: PLC0415 -- seldom wanted
 

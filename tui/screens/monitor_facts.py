@@ -24,7 +24,8 @@ _UNITS = {
     "second": "MiB/s",
 }
 _ENDINGS = ("_gib", "_percent", "_watts", "_celsius", "_mhz", "_mib_per_second")
-_NAME_CELLS, _VALUE_CELLS = 24, 26
+_NAME_CELLS, _VALUE_CELLS = 26, 24
+_ONE = {"processes": "process", "slices": "slice", "disks": "disk", "memory": "memory split"}
 _TIMES = ("started", "stage_since")
 
 
@@ -47,7 +48,7 @@ def rows_of(thing: Any) -> list[tuple[str, str, str]]:
 def _several(name: str, values: tuple[Any, ...]) -> list[tuple[str, str, str]]:
     if values and is_dataclass(values[0]):
         return [
-            (f"{_words(name)} {number}: {label}", value, source)
+            (f"{_ONE.get(name, name)} {number}: {label}", value, source)
             for number, one in enumerate(values)
             for label, value, source in rows_of(one)
         ]

@@ -179,7 +179,6 @@ class MonitorPanes(OpensLogs):
 
     def on_screen_resume(self) -> None:
         self._moment = None
-        super().on_screen_resume()
         self.draw()
 
     def turn_pane(self, name: Pane) -> None:

@@ -1,22 +1,16 @@
-"""For screens from which a log file is opened over them: they own it, and close it when they are seen again."""
+"""For screens from which a log file is opened over them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import AskText
 
-if TYPE_CHECKING:
-    from tui.opened_log import OpenedLog
-
 
 class OpensLogs(ConsoleScreen):
     """`2` asks for a file."""
-
-    _log: OpenedLog | None = None
 
     def do_tab_logs(self) -> None:
         ask = AskText(
@@ -33,28 +27,14 @@ class OpensLogs(ConsoleScreen):
 
     def open_log(self, path: Path) -> None:
         from tui.opened_log import OpenedLog  # noqa: PLC0415 -- the first screen needs nothing of logs
-        from tui.screens.log_viewer import LogViewerScreen  # noqa: PLC0415 -- as above
+        from tui.screens.own_log import OwnLogViewer  # noqa: PLC0415 -- as above
 
         try:
             log = OpenedLog.of_file(path)
         except InputError as trouble:
             self.tell(str(trouble), style="$error bold")
             return
-        self.close_log()
-        self._log = log
-        self.app.push_screen(LogViewerScreen(log, is_inner=True))
-
-    def close_log(self) -> None:
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    def on_screen_resume(self) -> None:
-        self.close_log()
-        super().on_screen_resume()
-
-    def on_unmount(self) -> None:
-        self.close_log()
+        self.app.push_screen(OwnLogViewer(log, is_inner=True))
 
 
 def trouble_with_path(text: str) -> str | None:

@@ -15,10 +15,10 @@ from tui.screens.dialogs import AskText
 from tui.screens.opens_logs import OpensLogs, trouble_with_path
 from tui.widgets.choice_list import Choice, ChoiceList
 from tui.widgets.key_bar import KeyBar
-from tui.widgets.memory_pane import HostView, draw_gpus, draw_host
+from tui.widgets.memory_pane import HostView, draw_host, number
 from tui.widgets.one_line import TabLine, draw_tabs
 from tui.widgets.top_bar import TopBar
-from tui.widgets.words import Words, cell, lines, part, wrapped
+from tui.widgets.words import Words, cell, gib, lines, part, wrapped
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -44,12 +44,19 @@ def draw_start(view: HostView, engine: EngineView | None, width: int, glyphs: Gl
     ]
     host_rows = draw_host(view, width - 2, glyphs).split("\n")
     rows += [part("  ") + row for row in host_rows if not row.plain.startswith("model")]
-    if view.no_gpu is not None:
-        rows += _labelled("GPUs", f"none, because {view.no_gpu}", width)
-    else:
-        rows += [part("  " + (cell("GPUs", 11) if not i else " " * 11), "$quiet") + line
-                 for i, line in enumerate(draw_gpus(view, width - 13, glyphs).split("\n"))]  # fmt: skip
+    rows += _labelled("GPUs", _gpu_words(view), width)
     return lines(rows)
+
+
+def _gpu_words(view: HostView) -> str:
+    """How much of each is free; the monitor shows the rest."""
+    if view.no_gpu is not None:
+        return f"none, because {view.no_gpu}"
+    free = (
+        "?" if used is None or total is None else gib(max(total - used, 0.0))
+        for used, total in ((number(gpu.used_gib), number(gpu.total_gib)) for gpu in view.gpus)
+    )
+    return f"{len(view.gpus)}, with {', '.join(free)} GiB free"
 
 
 def _engine_rows(engine: EngineView | None, width: int) -> list[Content]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui.themes.glyphs import Glyphs
 
 _INDEX, _NUMBERS, _UTIL, _LEAST_WHAT, _LEAST_BAR = 5, 18, 6, 18, 20
-_MOST_BAR, _MOST_WHAT = 72, 48
+_GOOD_WHAT, _MOST_BAR, _MOST_WHAT = 24, 72, 48
 _NAMES: dict[Purpose, str] = {
     "weights": "weights",
     "pool": "KV pool",
@@ -61,7 +61,9 @@ def columns_for(width: int) -> GpuColumns:
         chosen["history"] += 12
         chosen["memory_history"] = 20
         left -= 32
-    more_what = min(max(left - _LEAST_BAR, 0) // 2, _MOST_WHAT - _LEAST_WHAT)
+    room = max(left - _LEAST_BAR, 0)
+    first = min(room, _GOOD_WHAT - _LEAST_WHAT)
+    more_what = min(first + (room - first) // 2, _MOST_WHAT - _LEAST_WHAT)
     bar = max(min(left - more_what, _MOST_BAR), 1)
     return GpuColumns(bar=bar, what=width - _INDEX - _NUMBERS - _UTIL - bar - sum(chosen.values()), **chosen)
 
@@ -219,7 +221,7 @@ def _what_of_processes(processes: Sequence[GpuProcess], reading: Reading, colour
 
 def _other_words(process: GpuProcess) -> Row:
     if not process.is_visible:
-        return ((f"host pid {process.pid}, not visible here", "$warning"),)
+        return ((f"pid {process.pid} not visible", "$warning"),)
     return ((f"{clean(process.name)} pid {process.pid}", "$quiet"),)
 
 

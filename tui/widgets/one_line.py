@@ -15,7 +15,7 @@ from tui.widgets.row_pane import PaneContent, Piece, Row, RowPane, apart, cells_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.events import Click
+    from textual.geometry import Offset
 
     from engine_probe.hardware.reading import Reading
 
@@ -29,7 +29,7 @@ class OneLine(RowPane, can_focus=False):
     def show(self, row: Row) -> None:
         self.set_content(PaneContent(row))
 
-    def on_click(self, event: Click) -> None:
+    def clicked(self, offset: Offset, chain: int) -> None:
         """Nothing to open."""
 
 
@@ -42,10 +42,10 @@ class TabLine(OneLine):
 
         action_id: str
 
-    def on_click(self, event: Click) -> None:
-        offset, at = event.get_content_offset(self), 0
+    def clicked(self, offset: Offset, chain: int) -> None:  # noqa: ARG002 -- one click goes there
+        at = 0
         for action_id, name in TABS:
-            if offset is not None and at <= offset.x < at + len(name):
+            if at <= offset.x < at + len(name):
                 self.post_message(self.Chosen(action_id))
             at += len(name) + _GAP
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rich.style import Style as RichStyle
     from textual.events import Click, MouseScrollDown, MouseScrollUp
+    from textual.geometry import Offset
 
     from tui.themes.glyphs import Glyphs
 
@@ -264,12 +265,15 @@ class RowPane(Widget, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is None:
-            return
+        if offset is not None:
+            self.clicked(offset, event.chain)
+
+    def clicked(self, offset: Offset, chain: int) -> None:
+        """`chain`: the how many-th click at this place."""
         at = self._top + offset.y - 1
         if not self.is_open:
             self.post_message(self.Taken(self))
         elif offset.y and at < len(self.content.keys):
             self.mark(self.content.keys[at])
-            if event.chain == 2:
+            if chain == 2:
                 self.post_message(self.Taken(self))
