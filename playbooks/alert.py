@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from engine_probe.facts import Known
+from engine_probe.facts import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine_probe.facts import Fact
+    from engine_probe.hardware.reading import Server
 
 Severity = Literal["error", "warning"]
 _DAY_SECONDS = 86_400
+_REFUSED = os.strerror(errno.ECONNREFUSED)
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,14 @@ def number(fact: Fact | None) -> float | None:
 def word(fact: Fact) -> str | None:
     """None for what is not known, and for what is no text."""
     return fact.value if isinstance(fact, Known) and isinstance(fact.value, str) else None
+
+
+def is_loading(server: Server) -> bool:
+    """Whether its log says so, or its port refuses. Who can only be seen from outside may long be serving."""
+    if server.state != "loading" or not isinstance(server.stage, Known):
+        return False
+    is_refused = isinstance(server.kv_use_percent, Unknown) and _REFUSED in server.kv_use_percent.reason
+    return server.stage.source == "parsed" or is_refused
 
 
 def gib(size_gib: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FAULTS_PLAYBOOK = "cuda-error-while-serving"
 HARDWARE_XIDS = frozenset((48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120))
 """NVIDIA's list of Xid errors: memory, NVLink, bus, firmware. Others, such as 13, 31 and 43, are mostly a program's."""
-_HURTS = ("heat", "thermal", "temperature", "brake")
+_HURTS = ("slowdown", "heat", "thermal", "temperature", "brake")
 _NO_LIBRARY = "no NVIDIA driver library"
 _MISMATCH = "different versions"
 _LOST = "lost"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.alert import Alert, gpu_names, number, span, word
+from playbooks.alert import Alert, gpu_names, is_loading, number, span, word
 from playbooks.gpu_shares import share_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ STAGE_SECONDS = {
 """How long a stage may take before a hang is suspected. torch's collectives and vLLM's front end
 (VLLM_ENGINE_READY_TIMEOUT_S) give up after 600 s; 140 GB of weights at 100 MB/s, and a large model's compilation and
 graphs, honestly take longer."""
+
+LOAD_SECONDS = 3600.0
+"""The same for a whole load; for who has only just begun to look, and did not see the stage begin."""
 
 
 def load_alerts(reading: Reading) -> Iterator[Alert]:
@@ -56,12 +59,12 @@ def _shares(index: int, here: list[Server], reading: Reading) -> Iterator[Alert]
     parts = ", ".join(f"{one.name} {share:g}" for one, share in zip(here, known, strict=True))
     text = f"{about}: the shares of its models add up to {sum(known):.2f} of the card{size} ({parts})"
     what = "Lower --gpu-memory-utilization of one of them, or give it another GPU; the one that starts last fails."
-    is_failing = any(one.state == "loading" for one in here)
+    is_failing = any(map(is_loading, here))
     yield Alert("error" if is_failing else "warning", text, about, "co-located-models-budgets-exceed-gpu", None, what)
 
 
 def _together(index: int, here: list[Server]) -> Iterator[Alert]:
-    loading = [one for one in here if one.state == "loading" and word(one.stage) in ON_THE_GPU]
+    loading = [one for one in here if is_loading(one) and word(one.stage) in ON_THE_GPU]
     if len(loading) < 2:
         return
     about = f"GPU {index}"
@@ -73,20 +76,27 @@ def _together(index: int, here: list[Server]) -> Iterator[Alert]:
 
 def _stuck(server: Server, now: float) -> Iterator[Alert]:
     stage = word(server.stage)
-    limit = STAGE_SECONDS.get(stage or "")
-    if server.state != "loading" or stage is None or limit is None or server.stage_since is None:
+    if not is_loading(server) or stage not in STAGE_SECONDS:
         return
-    seconds = now - server.stage_since
-    if seconds < limit:
+    in_stage = 0.0 if server.stage_since is None else now - server.stage_since
+    in_all = 0.0 if server.started is None else now - server.started
+    if in_stage >= STAGE_SECONDS[stage]:
+        doing = f"in {stage}{_detail(server)} for {span(in_stage)}"
+    elif in_all >= LOAD_SECONDS:
+        doing = f"loading for {span(in_all)}, now in {stage}{_detail(server)}"
+    else:
         return
-    is_reading = stage == "weight_load"
     where = f" on {gpu_names(server.gpus)}" if server.gpus else ""
-    detail = f" ({server.stage_detail})" if server.stage_detail else ""
-    text = f"{server.name}: in {stage}{detail} for {span(seconds)}{where}; it may hang"
+    is_reading = stage == "weight_load"
     what = (
         "See whether its files are read or the hub's cache grows; if not, look at the stacks: py-spy dump --pid PID."
         if is_reading
         else "Look at the stacks of its processes before you end it: py-spy dump --pid PID."
     ).replace("PID", str(server.pid))
     playbook = "slow-download-looks-like-hang" if is_reading else "worker-stopped-hang"
+    text = f"{server.name}: {doing}{where}; it may hang"
     yield Alert("warning", text, server.name, playbook, server.pid, what)
+
+
+def _detail(server: Server) -> str:
+    return f" ({server.stage_detail})" if server.stage_detail else ""

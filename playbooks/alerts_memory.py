@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.alert import Alert, clock, gib, gpu_names, number, word
+from playbooks.alert import Alert, clock, gib, gpu_names, is_loading, number, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -117,7 +117,7 @@ def _unlisted(gpu: Gpu) -> Iterator[Alert]:
 
 def _strangers(gpu: Gpu, reading: Reading) -> Iterator[Alert]:
     """A process of no engine, where a model loads: it has less than it counts on."""
-    loading = [one.name for one in reading.servers if one.state == "loading" and gpu.index in one.gpus]
+    loading = [one.name for one in reading.servers if is_loading(one) and gpu.index in one.gpus]
     if not loading:
         return
     engines = {pid for server in reading.servers for pid in (server.pid, *server.pids)}

@@ -34,8 +34,9 @@ def disk(free: float, total: float = 2000.0) -> tuple[Disk, ...]:
     return (Disk("/models", "models", known(total), known(free), NOT_KNOWN),)
 
 
-def loading(name: str = "code-13b", pid: int = 5000, stage: str = "weight_load", **others: Any) -> Any:
-    values = {"state": "loading", "stage": known(stage), "started": NOW - 60, "stage_since": NOW - 30, "gpus": (7,)}
+def loading(name: str = "code-13b", pid: int = 5000, stage: str | Known = "weight_load", **others: Any) -> Any:
+    told = Known(stage, "parsed", "engine.log:57") if isinstance(stage, str) else stage
+    values = {"state": "loading", "stage": told, "started": NOW - 60, "stage_since": NOW - 30, "gpus": (7,)}
     return server(name, pid, **(values | others))
 
 
@@ -125,6 +126,7 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
         with_gpus(gpu(3, throttle=known("heat (hardware)"), temperature_celsius=known(91))),
         "warning", "GPU 3", None, "heat (hardware), 91 °C",
     ),
+    "slowdown": (with_gpus(gpu(3, throttle=known("hardware slowdown"))), "warning", "GPU 3", None, "hardware slowdown"),
     "power brake": (
         with_gpus(gpu(3, throttle=known("power limit, power brake"), sm_clock_mhz=known(345))),
         "warning", "GPU 3", None, "power brake, 345 MHz",
@@ -148,6 +150,19 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
         reading(servers=(loading(stage_since=NOW - 1900, gpus=(7,), stage_detail="4 of 6 shards"),)),
         "warning", "code-13b", "slow-download-looks-like-hang",
         "in weight_load (4 of 6 shards) for 31 min on GPU 7; it may hang",
+    ),
+    "a load without a log, whose port refuses": (
+        reading(servers=(
+            loading(
+                stage=Known("weight_load", "computed", "it holds memory"), stage_since=NOW - 1900, started=None,
+                kv_use_percent=Unknown("http://127.0.0.1:8000/metrics: Connection refused"),
+            ),
+        )),
+        "warning", "code-13b", "slow-download-looks-like-hang", "in weight_load for 31 min on GPU 7; it may hang",
+    ),
+    "a load that takes hours": (
+        reading(servers=(loading(stage="warmup", stage_since=NOW - 5, started=NOW - 9000),)),
+        "warning", "code-13b", "worker-stopped-hang", "loading for 2 h 30 min, now in warmup on GPU 7; it may hang",
     ),
     "ranks that do not meet": (
         reading(servers=(loading(stage="distributed_init", stage_since=NOW - 4000, gpus=()),)),
@@ -238,13 +253,22 @@ JUST_FINE: dict[str, Reading] = {
     "a release that is not known": reading(
         servers=(server(), server("other", 1, argv=("vllm", "serve", "x"), version=NOT_KNOWN))
     ),
+    "models that cannot be asked, and may serve": reading(
+        servers=tuple(
+            loading(
+                name, pid, stage=Known("weight_load", "computed", "it holds memory"), stage_since=NOW - 9e5, argv=()
+            )
+            for name, pid in (("a", 10), ("b", 20))
+        )
+    ),
     "an orphan's share": reading(servers=(server(), loading(state="ending"))),
     "one loads, one has not come to the GPU": reading(
         servers=(loading("a", 1, argv=()), loading("b", 2, argv=(), stage="config"))
     ),
     "one loads, one serves": reading(servers=(loading("a", 1, argv=()), server("b", 2, argv=(), gpus=(7,)))),
     "weights of a usual time": reading(servers=(loading(stage_since=NOW - 1700),)),
-    "nobody saw the stage begin": reading(servers=(loading(stage_since=None, started=NOW - 90_000),)),
+    "nobody saw it begin": reading(servers=(loading(stage_since=None, started=None),)),
+    "a load of a usual time": reading(servers=(loading(stage_since=None, started=NOW - 3500),)),
     "a server may serve for years": reading(servers=(server(stage_since=NOW - 9e8),)),
     "RAM enough": reading(host=host(ram_available_gib=known(26.0))),
     "a container full of file cache": reading(host=host(cgroup_used_gib=known(256.0))),
