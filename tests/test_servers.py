@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from typing import TYPE_CHECKING
@@ -447,9 +448,12 @@ def test_a_title_that_comes_later_is_seen(fake: FakeProc, watch: ServerWatch) ->
     assert any(230 in read(watch)[0] for _ in range(20))
 
 
-def test_rays_workers_go_to_the_only_server_that_can_have_them(fake: FakeProc, watch: ServerWatch) -> None:
+@pytest.mark.parametrize("words", [("--distributed-executor-backend", "ray"), ("--distributed-executor-backend=ray",)])
+def test_rays_workers_go_to_the_only_server_that_can_have_them(
+    fake: FakeProc, watch: ServerWatch, words: tuple[str, ...]
+) -> None:
     fake.add(50, ["/ray/raylet"])
-    fake.add(100, serve("m", "--distributed-executor-backend", "ray"))
+    fake.add(100, serve("m", *words))
     fake.add(101, "ray::RayWorkerWrapper.execute_method", 50)
     servers, processes = read(watch)
     assert servers[100].pids == (100, 101)
@@ -495,6 +499,42 @@ def test_pids_in_a_containers_log_are_the_containers_own(fake: FakeProc, watch: 
     fake.add(5102, "VLLM::Worker_TP0", 5101, own_pid=23)
     server = read(watch, GpuState((gpu(0, (5102, 40.0)),)))[0][5100]
     assert value(server.memory[0].weights_gib) == 29.34
+
+
+def test_what_docker_keeps_of_a_containers_output_is_its_log(
+    fake: FakeProc, watch: ServerWatch, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    log = tmp_path / f"var/lib/docker/containers/{CONTAINER}/{CONTAINER}-json.log"
+    log.parent.mkdir(parents=True)
+    text = (LOAD + LOADED).replace("pid=100", "pid=1").replace("pid=101", "pid=22").replace("pid=102", "pid=23")
+    time_key = "2026-03-02T10:11:12.123456789Z"
+    rows = [{"log": line, "stream": "stdout", "time": time_key} for line in text.splitlines(keepends=True)]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cgroup = f"0::/system.slice/docker-{CONTAINER}.scope\n"
+    fake.add(5100, serve("/m"), 50, own_pid=1, outputs=(pipe, pipe), cgroup=cgroup)
+    fake.add(5101, "VLLM::EngineCore", 5100, own_pid=22)
+    fake.add(5102, "VLLM::Worker_TP0", 5101, own_pid=23)
+    server = read(watch, GpuState((gpu(0, (5102, 40.0)),)))[0][5100]
+    assert (server.log, value(server.stage)) == (str(log), "memory_planning")
+    assert value(server.memory[0].weights_gib) == 29.34
+
+
+def test_stderr_in_a_file_of_its_own_tells_no_stage_but_the_end(
+    fake: FakeProc, watch: ServerWatch, tmp_path: Path
+) -> None:
+    """Bars and uvicorn's lines stand there, in no order to the records of stdout."""
+    out, err = tmp_path / "out.log", tmp_path / "err.log"
+    out.write_text("\n".join(line for line in (LOAD + LOADED).splitlines() if "shards" not in line) + "\n")
+    err.write_text("".join(line + "\n" for line in LOAD.splitlines() if "shards" in line))
+    add_tp2(fake, out)
+    fake.add(100, serve("/m", "-tp", "2"), outputs=(out, err))
+    server = read(watch)[0][100]
+    assert (value(server.stage), server.stage_detail, server.log) == ("memory_planning", "", str(out))
+    with err.open("a") as file:
+        file.write("INFO:     Started server process [100]\nINFO:     Application startup complete.\n")
+    assert read(watch)[0][100].state == "serving"
 
 
 def test_a_process_that_only_the_driver_knows(fake: FakeProc, watch: ServerWatch) -> None:

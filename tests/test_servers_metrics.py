@@ -126,13 +126,27 @@ def test_numbers_of_a_server_that_has_stopped_answering_are_not_kept(fake: FakeP
     assert server.state == "serving"
 
 
-def test_a_server_in_a_network_of_its_own_is_not_asked(fake: FakeProc, watch: ServerWatch) -> None:
+def in_own_network(fake: FakeProc, pid: int) -> None:
+    for name, number in ((str(pid), 1), ("self", 2)):
+        folder = fake.proc / name / "ns"
+        folder.mkdir()
+        (folder / "net").symlink_to(f"net:[{number}]")
+
+
+def test_a_server_in_a_network_of_its_own_may_have_its_port_published(fake: FakeProc, watch: ServerWatch) -> None:
     with answering(sends(HEAD + b"\r\n" + METRICS)) as port:
         add(fake, 100, "chat", port)
-        for pid, number in (("100", 1), ("self", 2)):
-            folder = fake.proc / pid / "ns"
-            folder.mkdir()
-            (folder / "net").symlink_to(f"net:[{number}]")
+        in_own_network(fake, 100)
+        server = read(watch)[100]
+    assert server.state == "serving"
+    assert isinstance(server.running, Known)
+
+
+@pytest.mark.parametrize("body", [METRICS, METRICS.replace(b',model_name="chat"', b""), b"hello"])
+def test_what_is_not_known_to_be_it_is_not_taken_for_it(fake: FakeProc, watch: ServerWatch, body: bytes) -> None:
+    with answering(sends(HEAD + b"\r\n" + body)) as port:
+        add(fake, 100, "code", port)
+        in_own_network(fake, 100)
         server = read(watch)[100]
     assert server.state == "loading"
     assert isinstance(server.running, Unknown)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.beside import Beside
-from engine_probe.hardware.metrics_ask import Address, Answer, address_of, ask
+from engine_probe.hardware.metrics_ask import Address, Answer, ask
 
 if TYPE_CHECKING:
     from engine_probe.hardware.metrics import ServerMetrics
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from engine_probe.hardware.server_tree import Family
 
 _LONG_SECONDS = 2.0
+_EVERY_SECONDS = 0.9
 _LOADED_GIB = 1.0
 """More than a CUDA context and its libraries: then weights are there."""
 
@@ -31,17 +33,27 @@ class Followed:
     env: dict[str, str] | None = None
     container: str | None = None
     address: Address | Unknown = field(default_factory=lambda: Unknown("it is no server"))
+    has_own_network: bool = False
+    """127.0.0.1 is another machine to it: what answers there must prove by its model's name that it is this server."""
     is_adopted: bool = False
     """What is known is of the server that this is left of."""
     stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
     stage_since: float | None = None
+    _asked_at: float = -_EVERY_SECONDS
     _asker: Beside[Answer] | None = None
     _has_served: bool = False
     _has_held: bool = False
 
+    def adopt(self, before: Followed) -> None:
+        """This is what is left of `before`."""
+        self.is_adopted = True
+        self.started, self.env = before.started, before.env
+        self.stage, self.stage_since = before.stage, before.stage_since
+
     def ask(self) -> None:
-        """Have /metrics asked for, beside the reading."""
-        if isinstance(self.address, Address):
+        """Have /metrics asked for, beside the reading: each time is a line in the server's access log."""
+        if isinstance(self.address, Address) and time.monotonic() - self._asked_at >= _EVERY_SECONDS:
+            self._asked_at = time.monotonic()
             address = self.address
             if self._asker is None:
                 self._asker = Beside(lambda: ask(address), "metrics")
@@ -69,22 +81,28 @@ class Followed:
         if self._asker.waiting_seconds > _LONG_SECONDS:
             return Unknown(f"{self.address.origin} did not answer for {self._asker.waiting_seconds:.0f} s")
         found = self._asker.result.metrics
-        other = self._name_of_other(found)
-        if other:
-            return Unknown(f"{self.address.origin} is answered by another server, of {other}")
-        return found
+        why_not = self._why_not_this(found)
+        return Unknown(why_not) if why_not else found
 
-    def _name_of_other(self, found: ServerMetrics | Unknown) -> str | None:
+    def _why_not_this(self, found: ServerMetrics | Unknown) -> str | None:
+        """Why what answered is another server than this one; None: nothing speaks against it."""
+        assert isinstance(self.address, Address)
         name = self.started.name if self.started is not None else ""
-        if isinstance(found, Unknown) or not found.models or not name or name in found.models:
+        models = frozenset() if isinstance(found, Unknown) else found.models
+        if name and name in models:
             return None
-        return ", ".join(sorted(found.models))
+        if self.has_own_network:
+            where = self.container or "another namespace"
+            return f"it runs in a network of its own ({where}), and nothing on {self.address.origin} is known to be it"
+        if models and name:
+            return f"{self.address.origin} is answered by another server, of {', '.join(sorted(models))}"
+        return None
 
     def _answers(self) -> bool:
         """Whether an HTTP server that is not known to be another one answers on its port: then loading is over."""
         if self._asker is None or self._asker.result is None or self._asker.result.status is None:
             return False
-        return self._name_of_other(self._asker.result.metrics) is None
+        return self._why_not_this(self._asker.result.metrics) is None
 
     def settle(self, family: Family, gpu_gib: float, now: float) -> State:
         """The state of now; also brings `stage` up to date."""
@@ -122,11 +140,3 @@ class Followed:
         if family.has("engine_core"):
             return Known("engine_build", "computed", "its EngineCore is there and has no workers yet")
         return Known("config", "computed", "there is only the API server")
-
-
-def address_for(started: Started | None, has_own_network: bool, container: str | None) -> Address | Unknown:
-    if started is None:
-        return Unknown("it is no server of its own")
-    if has_own_network:
-        return Unknown(f"it runs in a network of its own ({container or 'another namespace'}), which is not asked")
-    return address_of(started)

@@ -64,6 +64,16 @@ class Load:
             for name, value in one.facts_in(match).items():
                 self._keep(name, value, line.pid, origin)
 
+    def take_beside(self, line: Line, wordings: Wordings, origin: str) -> None:
+        """Of a line that stands in no order to the others: what holds whenever it was printed."""
+        marker = wordings.marker_of(line.message)
+        if marker is not None and marker.enters == "serving":
+            self.is_up = True
+            self._enter("serving", origin)
+        if _ENDING.match(line.message):
+            self.is_ending = True
+        self.draw(line.message)
+
     def _is_at_config(self) -> bool:
         """The banner has several lines, and each of several API servers may print one."""
         return self.stage is not None and self.stage.value == "config"

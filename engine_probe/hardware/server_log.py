@@ -29,7 +29,8 @@ _SMALL = 4 << 20
 """Up to this size a file is read from its start."""
 _TAIL = 256 << 10
 _LONGEST_LINE = 64 << 10
-_PID = re.compile(rb"pid=(\d{1,10})[,) ]")
+_RECORDS = ("vllm", "vllm_0.7", "json")
+_PID = re.compile(rb"pid=(\d{1,10})[,) ]|Started server process \[(\d{1,10})\]")
 _SERVER_PROCESS = re.compile(r"Started server process \[(\d{1,10})\]")
 _STAMP = re.compile(rb"\d\d-\d\d \d\d:\d\d:\d\d")
 _SECONDS_OF_SLACK = 2.0
@@ -42,6 +43,8 @@ class Writer:
     load: Load
     pids: frozenset[int]
     started: float | None
+    is_beside: bool = False
+    """The file is its stderr, apart from stdout: what stands in both files has no order."""
 
 
 @dataclass
@@ -138,13 +141,16 @@ class LogFile:
         writer = self._writer_of(line.pid, line.message, by_pid)
         if writer is not None and line.message:
             origin = self.path if number is None else f"{self.path}:{number}"
-            writer.load.take(line, self.wordings, origin)
+            if writer.is_beside and line.format not in _RECORDS:
+                writer.load.take_beside(line, self.wordings, origin)
+            else:
+                writer.load.take(line, self.wordings, origin)
 
     def _begins(self, content: bytes, by_pid: Mapping[int, Writer]) -> bool:
         """Whether this is the first line of a server that is here now: what stands before it is of others."""
         told = _PID.search(content)
         if told is not None:
-            self._has_begun = int(told[1]) in by_pid
+            self._has_begun = int(told[1] or told[2]) in by_pid
         elif (stamp := _STAMP.search(content)) and (earliest := self._earliest()) is not None:
             self._has_begun = stamp[0] >= stamp_of(earliest)
         return self._has_begun
@@ -168,12 +174,11 @@ class LogFile:
                 writer.load.draw(line.message)
 
 
-def open_output(proc: str, pid: int, number: int) -> tuple[tuple[int, int], str] | str:
-    """What descriptor 1 or 2 of a process is: a file's device and inode with its path, or why it cannot be followed."""
-    name = f"{proc}/{pid}/fd/{number}"
+def look_at(name: str) -> tuple[tuple[int, int], str] | str:
+    """What a descriptor of a process, /proc/PID/fd/1, is: a file's device and inode with its path; or why none."""
     try:
         found = os.stat(name)  # noqa: PTH116
-        path = os.readlink(name)  # noqa: PTH115
+        path = os.readlink(name) if os.path.islink(name) else name  # noqa: PTH114, PTH115
     except OSError as error:
         return f"where its output goes cannot be seen: {error.strerror}"
     if not stat.S_ISREG(found.st_mode):
@@ -189,10 +194,10 @@ def _kind(mode: int, path: str) -> str:
     return "nothing" if path == "/dev/null" else f"a terminal ({safe_lines(path)})"
 
 
-def follow(proc: str, pid: int, number: int, path: str, wordings: Wordings) -> LogFile | str:
-    """The file behind a descriptor of a process, opened for reading; or why it cannot be."""
+def follow(name: str, path: str, wordings: Wordings) -> LogFile | str:
+    """A file opened for reading, `path` being how a person knows it; or why it cannot be."""
     try:
-        file = os.open(f"{proc}/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        file = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         return f"its log {path} cannot be read: {error.strerror}"
     if not stat.S_ISREG(os.fstat(file).st_mode):

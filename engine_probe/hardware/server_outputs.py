@@ -27,6 +27,8 @@ class Output:
     pids: frozenset[int] = frozenset()
     """Numbers by which its processes know themselves."""
     started: float | None = None
+    container_log: str | None = None
+    """Where Docker keeps what it prints, if it runs there."""
     path: str | None = None
     why_none: str | None = None
     files: tuple[FileKey, ...] = ()
@@ -41,27 +43,31 @@ class Outputs:
         self._wordings: Wordings | None = None
 
     def open(self, output: Output) -> None:
-        """Look where a server prints; stdout counts for the path, both are read."""
-        from engine_probe.hardware.server_log import follow, open_output  # noqa: PLC0415
-
-        keys: list[FileKey] = []
+        """Look where a server prints: stdout and stderr, else the file in which its container's engine keeps both."""
         reasons: list[str] = []
-        for number in (1, 2):
-            found = open_output(self._proc, output.pid, number)
-            if isinstance(found, str):
-                reasons.append(found)
-                continue
-            key, path = found
-            if key not in self._files:
-                log = follow(self._proc, output.pid, number, path, self._read_wordings())
-                if isinstance(log, str):
-                    reasons.append(log)
-                    continue
-                self._files[key] = log
-            keys.append(key)
-            output.path = output.path or path
-        output.files = tuple(dict.fromkeys(keys))
-        output.why_none = None if keys else reasons[0]
+        found = [self._follow(f"{self._proc}/{output.pid}/fd/{number}", reasons) for number in (1, 2)]
+        if not any(found) and output.container_log is not None:
+            found = [self._follow(output.container_log, [])]
+        opened = [one for one in found if one is not None]
+        output.files = tuple(dict.fromkeys(key for key, _ in opened))
+        output.path = opened[0][1] if opened else None
+        output.why_none = None if opened else reasons[0]
+
+    def _follow(self, name: str, reasons: list[str]) -> tuple[FileKey, str] | None:
+        from engine_probe.hardware.server_log import follow, look_at  # noqa: PLC0415
+
+        found = look_at(name)
+        if isinstance(found, str):
+            reasons.append(found)
+            return None
+        key, path = found
+        if key not in self._files:
+            log = follow(name, path, self._read_wordings())
+            if isinstance(log, str):
+                reasons.append(log)
+                return None
+            self._files[key] = log
+        return key, path
 
     def feed(self, outputs: Iterable[Output], seconds: float) -> None:
         """Read on in all files, for about `seconds` in all; files that nobody has any more are closed."""
@@ -69,8 +75,8 @@ class Outputs:
 
         writers: dict[FileKey, list[Writer]] = {}
         for one in outputs:
-            for key in one.files:
-                writers.setdefault(key, []).append(Writer(one.load, one.pids, one.started))
+            for number, key in enumerate(one.files):
+                writers.setdefault(key, []).append(Writer(one.load, one.pids, one.started, is_beside=number > 0))
         for key in self._files.keys() - writers.keys():
             self._files.pop(key).close()
         until = time.monotonic() + seconds

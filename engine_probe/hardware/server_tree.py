@@ -121,7 +121,7 @@ def _joined(families: list[Family]) -> list[Family]:
     """Ray's workers with the only server that could have them, and the orphans of one dead server as one."""
     inside = {pid for family in families for pid in family.members if pid != family.root.stat.pid}
     families = [one for one in families if one.root.stat.pid not in inside]
-    takers = [one for one in families if one.kind == "server" and "ray" in one.root.words]
+    takers = [one for one in families if one.kind == "server" and _asks_for_ray(one.root.words)]
     kept: list[Family] = []
     orphans: dict[tuple[int, int], Family] = {}
     for family in families:
@@ -136,6 +136,10 @@ def _joined(families: list[Family]) -> list[Family]:
             if family.kind == "orphan":
                 orphans[group] = family
     return _rays_as_one(kept)
+
+
+def _asks_for_ray(words: tuple[str, ...]) -> bool:
+    return any(word == "ray" or word.endswith("=ray") for word in words)
 
 
 def _may_be_of_one_server(one: Family, other: Family) -> bool:

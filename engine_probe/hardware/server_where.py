@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.hardware.processes_read import link_of, read_bytes
 from engine_probe.hardware.server_memory import total_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from engine_probe.facts import Fact
     from engine_probe.hardware.gpus import Gpu, GpuProcess, GpuState
@@ -27,17 +28,32 @@ Holding = tuple[int, "Fact"]
 """A GPU's index and the memory held there."""
 
 
-def container_of(proc: str, pid: int) -> str | None:
-    """Such as "docker 0123456789ab"; None outside of any, and in the one that we are in ourselves."""
+@dataclass(frozen=True)
+class Container:
+    kind: str
+    id: str
+
+    @property
+    def name(self) -> str:
+        """Such as "docker 0123456789ab"."""
+        return f"{self.kind} {self.id if self.kind == 'lxc' else self.id[:_ID_LENGTH]}"
+
+    def log(self, root: str) -> str | None:
+        """Where Docker's default driver keeps what its processes print (json-file; readable for root)."""
+        return f"{root}/var/lib/docker/containers/{self.id}/{self.id}-json.log" if self.kind == "docker" else None
+
+
+def container_of(proc: str, pid: int) -> Container | None:
+    """None outside of any, and in the one that we are in ourselves."""
     found = _container_in(read_bytes(f"{proc}/{pid}/cgroup"))
     return None if found == _container_in(read_bytes(f"{proc}/self/cgroup")) else found
 
 
-def _container_in(listing: bytes | None) -> str | None:
+def _container_in(listing: bytes | None) -> Container | None:
     text = (listing or b"").decode("utf-8", "replace")
     for kind, pattern in _CONTAINERS:
         if found := pattern.search(text):
-            return f"{kind} {found[1][:_ID_LENGTH] if kind != 'lxc' else found[1]}"
+            return Container(kind, found[1])
     return None
 
 
@@ -52,7 +68,7 @@ def holdings(gpus: GpuState) -> dict[int, tuple[Holding, ...]]:
     return _by_pid(gpus, lambda process: process.is_visible)
 
 
-def hidden_holdings(gpus: GpuState, visible: Container[int]) -> dict[int, tuple[Holding, ...]]:
+def hidden_holdings(gpus: GpuState, visible: Collection[int]) -> dict[int, tuple[Holding, ...]]:
     """The same of the processes that the driver knows and that cannot be seen here."""
     return _by_pid(gpus, lambda process: not process.is_visible or process.pid not in visible)
 

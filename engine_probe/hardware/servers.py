@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
-from engine_probe.hardware.metrics_ask import Address
+from engine_probe.hardware.metrics_ask import Address, address_of
 from engine_probe.hardware.processes import Process, Processes
 from engine_probe.hardware.processes_read import namespace_pid, read_environ
 from engine_probe.hardware.processes_told import Teller, invisible
-from engine_probe.hardware.server_followed import Followed, address_for
+from engine_probe.hardware.server_followed import Followed
 from engine_probe.hardware.server_launch import started_with
 from engine_probe.hardware.server_outputs import Output, Outputs
 from engine_probe.hardware.server_told import Surroundings, server_of
@@ -39,7 +39,8 @@ class ServerWatch:
     """`root` is another tree with `proc` in tests. `read` never raises for what processes, files or servers do."""
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._proc = str(root / "proc")
+        self._root = str(root).rstrip("/")
+        self._proc = f"{self._root}/proc"
         self._processes = Processes(self._proc)
         self._tree = Tree(self._proc)
         self._outputs = Outputs(self._proc)
@@ -99,22 +100,23 @@ class ServerWatch:
 
     def _begin(self, family: Family) -> Followed:
         root = family.root
-        output = Output(root.stat.pid, started=root.started)
+        pid = root.stat.pid
         before = self._server_of.get(root.key)
-        container = container_of(self._proc, root.stat.pid)
+        container = container_of(self._proc, pid)
+        output = Output(pid, started=root.started)
+        output.container_log = container.log(self._root) if container is not None else None
         if before is not None:
             output.load = replace(before.output.load)
         self._outputs.open(output)
+        followed = Followed(root.key, output, container=container.name if container is not None else None)
         if before is not None:
-            adopted = Followed(root.key, output, before.started, before.env, container, is_adopted=True)
-            adopted.stage, adopted.stage_since = before.stage, before.stage_since
-            return adopted
-        if family.kind != "server" or not root.words:
-            return Followed(root.key, output, container=container)
-        env = read_environ(self._proc, root.stat.pid)
-        started = started_with(root.words, env)
-        address = address_for(started, has_own_network(self._proc, root.stat.pid), container)
-        return Followed(root.key, output, started, env, container, address)
+            followed.adopt(before)
+        elif family.kind == "server" and root.words:
+            followed.env = read_environ(self._proc, pid)
+            followed.started = started_with(root.words, followed.env)
+            followed.has_own_network = has_own_network(self._proc, pid)
+            followed.address = address_of(followed.started)
+        return followed
 
     def _forget(self, families: list[Family]) -> None:
         keys = {family.root.key for family in families}
@@ -141,6 +143,9 @@ class ServerWatch:
         for family in sorted(families, key=lambda one: one.root.stat.start_ticks):
             one = self._followed[family.root.key]
             if family.kind != "server" or not isinstance(one.address, Address):
+                continue
+            if one.has_own_network:  # its port may be published under this number here, or another's may be
+                one.ask()
                 continue
             place = (one.address.host, one.address.port)
             owner = owners.setdefault(place, one)
