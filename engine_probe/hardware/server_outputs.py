@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.hardware.server_load import Load
+from engine_probe.hardware.server_log_open import look_at, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,23 +55,23 @@ class Outputs:
         output.why_none = None if opened else reasons[0]
 
     def _follow(self, name: str, reasons: list[str]) -> tuple[FileKey, str] | None:
-        from engine_probe.hardware.server_log import follow, look_at  # noqa: PLC0415
-
         found = look_at(name)
         if isinstance(found, str):
             reasons.append(found)
             return None
         key, path = found
         if key not in self._files:
-            log = follow(name, path, self._read_wordings())
-            if isinstance(log, str):
-                reasons.append(log)
+            file = open_regular(name, path)
+            if isinstance(file, str):
+                reasons.append(file)
                 return None
-            self._files[key] = log
+            self._files[key] = self._followed(file, path)
         return key, path
 
     def feed(self, outputs: Iterable[Output], seconds: float) -> None:
         """Read on in all files, for about `seconds` in all; files that nobody has any more are closed."""
+        if not self._files:
+            return
         from engine_probe.hardware.server_log import Writer  # noqa: PLC0415
 
         writers: dict[FileKey, list[Writer]] = {}
@@ -90,9 +91,10 @@ class Outputs:
             log.close()
         self._files = {}
 
-    def _read_wordings(self) -> Wordings:
+    def _followed(self, file: int, path: str) -> LogFile:
+        from engine_probe.hardware.server_log import LogFile  # noqa: PLC0415
         from engine_probe.logs.stages import read_wordings  # noqa: PLC0415
 
         if self._wordings is None:
             self._wordings = read_wordings()
-        return self._wordings
+        return LogFile(file, path, self._wordings)
