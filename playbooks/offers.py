@@ -109,7 +109,7 @@ def _does_nothing(spec: Fix, lookup: Lookup) -> str | None:
 
 
 def _wants(spec: Fix, lookup: Lookup) -> str | None:
-    values = [*spec.set.values(), *(value for step in spec.steps for value in step.set.values())]
+    values = [*spec.set.values(), *(value for step in spec.steps for value in step.set.values()), spec.by_hand or ""]
     for name in (*spec.needs, *(name for value in values for name in placeholders(str(value)))):
         answer = lookup(name)
         if not isinstance(answer, Known):

@@ -26,7 +26,7 @@ def test_in_a_log_the_help_is_about_the_log_only():
 async def test_the_footer_offers_the_most_useful_keys_first(path, width):  # noqa: F811
     async with viewing(path, (width, 24)) as viewer:
         keys = viewer.words("#keys")
-        for shown in ("f filter", "/ find", "! error", "c cause", "enter open", "g stage", "? help", "q quit"):
+        for shown in ("f filter", "/ find", "! error", "enter open", "d diagnose", "? help", "q quit"):
             assert shown in keys
         await viewer.press("f")
         assert viewer.words("#keys").strip().startswith("esc done   l level   s stage   a all   f frontend")

@@ -83,12 +83,12 @@ async def test_paging_shows_all_of_all_lines_once(path, size, raw):
 async def test_one_row_of_the_screen_at_a_time(path):
     async with viewing(path, (80, 24)) as viewer:
         await viewer.press("w", "home")
-        for key in ("j", "k", "d", "u"):
-            await viewer.press("d")
+        for key in ("j", "k", "ctrl+d", "ctrl+u"):
+            await viewer.press("ctrl+d")
             before = text_of(viewer).splitlines()
             await viewer.press(key)
             after = text_of(viewer).splitlines()
-            by = {"j": 1, "k": -1, "d": len(before) // 2, "u": -(len(before) // 2)}[key]
+            by = {"j": 1, "k": -1, "ctrl+d": len(before) // 2, "ctrl+u": -(len(before) // 2)}[key]
             assert before[by:] == after[:-by] if by > 0 else before[:by] == after[-by:]
 
 

@@ -16,7 +16,7 @@ from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Place = Literal["monitor", "start", "wizard", "report", "help", "logs"]
+Place = Literal["monitor", "start", "wizard", "report", "help", "logs", "diagnosis"]
 _ORDER = tuple(Step)
 
 
@@ -62,6 +62,8 @@ class Moment:
     is_inner: bool = False
     """The log viewer lies over the screen that opened it."""
 
+    can_jump: bool = False
+    """A line of a log is marked in its diagnosis."""
     monitor: MonitorMoment = MonitorMoment()
 
     @property
@@ -139,7 +141,7 @@ def _shown_number(moment: Moment) -> int:
 _WIZARD: tuple[Place, ...] = ("wizard",)
 _LOGS: tuple[Place, ...] = ("logs",)
 _MONITOR: tuple[Place, ...] = ("monitor",)
-_EVERYWHERE: tuple[Place, ...] = ("monitor", "start", "wizard", "report", "help", "logs")
+_EVERYWHERE: tuple[Place, ...] = ("monitor", "start", "wizard", "report", "help", "logs", "diagnosis")
 
 
 def _is_reading(moment: Moment) -> bool:
@@ -260,12 +262,16 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_error", "exclamation_mark", "!", "error", "Go to the next record of an error", _LOGS),
     Action("last_error", "E", "E", "error before", "Go to the record of an error before this one", _LOGS,
            in_footer=False),
-    Action("next_cause", "c", "c", "cause", "Go to the root cause of the next load that failed", _LOGS,
-           _is_reading),
     Action("open_fold", "enter", "enter", "open", "Show all lines of the marked traceback, or of the first one seen",
            _LOGS, lambda m: m.fold == "closed"),
     Action("close_fold", "enter", "enter", "close", "Fold the marked traceback, or the first one seen, to its cause",
            _LOGS, lambda m: m.fold == "open"),
+    Action("diagnose", "d", "d", "diagnose", "Say why a load failed: causes, the lines that prove them, fixes", _LOGS,
+           _is_reading),
+    Action("next_cause", "c", "c", "cause", "Go to the root cause of the next load that failed", _LOGS,
+           _is_reading),
+    Action("go_to_line", "enter", "enter", "go to line", "Go to the marked line in the log", ("diagnosis",),
+           lambda m: m.can_jump),
     Action("fold_all", "z", "z", "all tracebacks", "Open all tracebacks, or fold all to their causes", _LOGS,
            lambda m: m.has_folds, in_footer=False),
     Action("next_stage", "g", "g", "stage", "Go to the line at which the next load stage begins", _LOGS),
@@ -283,9 +289,9 @@ ACTIONS: tuple[Action, ...] = (
            lambda m: m.log_paused),
     Action("down", "j", "j", "down", "Scroll down a row; so does ↓", _LOGS, in_footer=False, group="move"),
     Action("up", "k", "k", "up", "Scroll up a row; so does ↑", _LOGS, in_footer=False, group="move"),
-    Action("half_down", "d", "d", "half down", "Scroll down half a page; pgdn a whole one", _LOGS, _is_reading,
+    Action("half_down", "ctrl+d", "ctrl+d", "half down", "Scroll down half a page; pgdn a whole one", _LOGS,
            in_footer=False, group="move"),
-    Action("half_up", "u", "u", "half up", "Scroll up half a page; pgup a whole one", _LOGS, _is_reading,
+    Action("half_up", "ctrl+u", "ctrl+u", "half up", "Scroll up half a page; pgup a whole one", _LOGS,
            in_footer=False, group="move"),
     Action("sideways_left", "h", "h", "left", "Scroll left in long lines; so does ←", _LOGS, in_footer=False,
            group="move"),
@@ -300,18 +306,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("place_behind", "right_curly_bracket", "}", "jump again", "Go where the jump led that { took back", _LOGS,
            in_footer=False, group="move"),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
-           ("monitor", "wizard", "report", "logs"), _is_reading),
+           ("monitor", "wizard", "report", "logs", "diagnosis"), _is_reading),
     Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said",
-           ("monitor", "wizard", "report", "logs"), _is_reading),
+           ("monitor", "wizard", "report", "logs", "diagnosis"), _is_reading),
     Action("back", "escape", "esc", "back",
            "Close what is open, else back a step; from the first, ask to leave the case",
-           ("start", "wizard", "report", "help")),
+           ("start", "wizard", "report", "help", "diagnosis")),
     Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
            in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean",
-           ("monitor", "start", "wizard", "report", "logs")),
+           ("monitor", "start", "wizard", "report", "logs", "diagnosis")),
     Action("palette", "colon", ":", "commands", "Find an action by its name",
-           ("monitor", "start", "wizard", "report", "logs")),
+           ("monitor", "start", "wizard", "report", "logs", "diagnosis")),
     Action("quit", "q", "q", "quit", "Leave; a load that runs is ended cleanly first", _EVERYWHERE),
 )  # fmt: skip
 

@@ -123,6 +123,10 @@ class LogIndex:
         """The descriptor of the newest file."""
         return self._files[-1]
 
+    def copied_files(self) -> list[int]:
+        """Descriptors, the caller's own, of the files that hold the lines, oldest first."""
+        return [os.dup(file) for file in self._files]
+
     @property
     def blocks(self) -> Blocks:
         """Where the indexed lines are, for what reads on as the log grows: `Search`, `Folds`."""

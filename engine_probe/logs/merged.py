@@ -132,6 +132,10 @@ class MergedIndex:
         """The number of the log, and the line's number in it."""
         return self._order.locate(line)
 
+    def line_of(self, source: int, number: int) -> int:
+        """Where a line of one log stands; the end where it is not in yet."""
+        return self._order.line_of(source, number)
+
     @property
     def taken(self) -> list[int]:
         """How many lines of each log are merged."""

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.records import Reader, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from engine_probe.logs.index import LogIndex
     from engine_probe.logs.records import Record
+    from engine_probe.logs.roots_windows import Windows
 
 WHOLE_BYTES = 256 << 10
 """Up to this size all is read: the index would cost more than it saves."""
@@ -25,19 +26,21 @@ _END_LINES = 1_000
 _MIDDLING_BYTES = 4 << 20
 _MOST_LINES = 3_000
 """More lines than that take longer than the index."""
+_STEP_SECONDS = 0.1
 
 
-def telling_records(file: int) -> list[Record]:
-    """Of the regular file behind the descriptor, which is closed. Lines count from 1. Raises OSError."""
+def telling_records(file: int, go_on: Callable[[], None] = lambda: None) -> list[Record]:
+    """Of the regular file behind the descriptor, which is closed. Lines count from 1. Raises OSError.
+
+    `go_on` is asked every now and then while a big log is read; what it raises ends the reading.
+    """
     size = os.fstat(file).st_size
     if size <= _MIDDLING_BYTES:
-        os.lseek(file, 0, os.SEEK_SET)
-        with os.fdopen(file, "rb", closefd=False) as content:
-            records = _of_content(content.read(), is_small=size <= WHOLE_BYTES)
+        records = _of_content(os.pread(file, size, 0), is_small=size <= WHOLE_BYTES)
         if records is not None:
             os.close(file)
             return records
-    records = list(_of_big_log(file))
+    records = list(_of_big_log(file, go_on))
     return sorted(records, key=lambda one: (one.first_line, one.last_line))
 
 
@@ -61,23 +64,29 @@ def _of_stretches(stretches: Sequence[tuple[int, list[bytes]]]) -> Iterator[Reco
     yield from reader.finish()
 
 
-def _of_big_log(file: int) -> Iterator[Record]:
+def _of_big_log(file: int, go_on: Callable[[], None]) -> Iterator[Record]:
     from engine_probe.logs.index import LogIndex  # noqa: PLC0415 - other logs need none of it
     from engine_probe.logs.roots_windows import Windows  # noqa: PLC0415
 
     log = LogIndex(file)
     try:
-        while not log.advance(1.0):
-            pass
+        while not log.advance(_STEP_SECONDS):
+            go_on()
         windows, reader = Windows(log), Reader()
         end = max(0, log.line_count - _END_LINES)
-        ranges = (lines for block in _blocks_of_last_loads(log) for lines in windows.of_block(block))
+        ranges = _ranges(log, windows, go_on)
         numbers = chain.from_iterable(range(lines.start, min(lines.stop, end)) for lines in ranges)
         for number in chain(numbers, range(end, log.line_count)):
             yield from reader.feed(number + 1, log.bytes_of(number).decode("utf-8", "replace"))
         yield from reader.finish()
     finally:
         log.close()
+
+
+def _ranges(log: LogIndex, windows: Windows, go_on: Callable[[], None]) -> Iterator[range]:
+    for block in _blocks_of_last_loads(log):
+        go_on()
+        yield from windows.of_block(block)
 
 
 def _blocks_of_last_loads(log: LogIndex) -> range:

@@ -28,6 +28,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("monitor", "On the monitor"),
     ("start", "Where a case is chosen"),
     ("logs", "In a log"),
+    ("diagnosis", "In the diagnosis of a log"),
 )
 _GROUPS = {"": "", "filter": "In a log, behind f", "move": "Moving in a log"}
 _LOG_MOVES = (
@@ -80,11 +81,11 @@ def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
 
 
 def _all_keys(width: int, first: Place) -> list[Content]:
-    """In a log there is nothing else; elsewhere, the place it was asked in first."""
+    """In a log and its diagnosis there is nothing else; elsewhere, the place it was asked in first."""
     rows: list[Content] = []
     seen: set[str] = set()
     for place, title in sorted(_PLACES, key=lambda one: one[0] != first):
-        if first == "logs" != place:
+        if first in ("logs", "diagnosis") and first != place:
             continue
         fresh = [action for action in actions.ACTIONS if place in action.places and action.id not in seen]
         seen |= {action.id for action in fresh}

@@ -15,7 +15,9 @@ from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cut
 
 if TYPE_CHECKING:
+    from engine_probe.launch import Deployment
     from tui.opened_log import OpenedLog
+    from tui.widgets.diagnosis import Proof
 
 _MOST_DIGITS = 16
 
@@ -48,8 +50,9 @@ class Places:
 class LogJumps(LogLooks):
     """What goes on from a line that is looked at; `_go_on_jumping` between two steps of reading."""
 
-    def __init__(self, log: OpenedLog) -> None:
+    def __init__(self, log: OpenedLog, deployment: Deployment | None = None) -> None:
         super().__init__(log)
+        self._deployment = deployment
         self._wants_first_match = self._wants_cause = False
         self._places = Places()
         self._gone_to: tuple[int | None, int] = (None, 0)
@@ -62,6 +65,30 @@ class LogJumps(LogLooks):
         """To what was asked for and is found only now."""
         self._go_to_first_match()
         self._go_to_cause()
+
+    def do_diagnose(self) -> None:
+        """Of all logs, or of the one that is shown alone."""
+        from playbooks.evidence import Evidence  # noqa: PLC0415 -- most logs are only read
+        from tui.log_diagnosis import logs_shown  # noqa: PLC0415
+        from tui.screens.diagnosis import DiagnosisScreen  # noqa: PLC0415
+
+        evidence = Evidence(deployment=self._deployment)
+        generation = self._log.generation
+        self.app.push_screen(
+            DiagnosisScreen(
+                self._log.shown_label,
+                logs_shown(self._log),
+                evidence,
+                lambda proof: self._go_to_proof(proof, generation),
+            )
+        )
+
+    def _go_to_proof(self, proof: Proof, generation: int) -> None:
+        """A log that was cut since then has other lines under the same numbers."""
+        from tui.log_diagnosis import line_of  # noqa: PLC0415 -- it was asked for
+
+        line = line_of(self._log, proof.source, proof.line) if self._log.generation == generation else None
+        self._go(line, "the log was cut since it was diagnosed", opens=True, what="evidence")
 
     def do_next_error(self) -> None:
         self._go_to_error(self._log.next_error(self._from))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.content import Content
 
+    from engine_probe.launch import Deployment
     from engine_probe.logs.index_stream import LogLine
     from tui.opened_log import OpenedLog
 
@@ -65,9 +66,9 @@ class LogViewerScreen(LogJumps):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("logs")]
     DEFAULT_CSS = "LogViewerScreen #log-title { height: 1; padding: 0 1; background: $panel; }"
 
-    def __init__(self, log: OpenedLog, *, is_inner: bool = False) -> None:
-        """`is_inner`: it lies over another screen, which owns the log."""
-        super().__init__(log)
+    def __init__(self, log: OpenedLog, *, is_inner: bool = False, deployment: Deployment | None = None) -> None:
+        """`is_inner`: it lies over another screen, which owns the log. `deployment`: what the log tells of."""
+        super().__init__(log, deployment)
         self._is_inner = is_inner
         self._filtering = False
         self._silence = Silence(log)

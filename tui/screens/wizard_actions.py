@@ -208,7 +208,7 @@ class WizardActions(ConsoleScreen):
         if log is None:
             self.tell("Nothing has been printed yet", style="$warning")
         else:
-            self.app.push_screen(LogViewerScreen(log, is_inner=True))
+            self.app.push_screen(LogViewerScreen(log, is_inner=True, deployment=self.session.deployment))
 
     def do_memory_big(self) -> None:
         self._set_memory_big(not self.is_memory_big)

@@ -68,7 +68,11 @@ class ChoiceList(Words, can_focus=True):
         if not ids:
             return
         place = ids.index(self.marked) if self.marked in ids else -by
-        self._mark(ids[max(0, min(len(ids) - 1, place + by))])
+        following = ids[max(0, min(len(ids) - 1, place + by))]
+        if following == self.marked and isinstance(self.parent, ScrollableContainer):
+            self.parent.scroll_relative(y=by, animate=False)  # at the last one there may be more to read
+        else:
+            self._mark(following)
 
     def action_scroll_around(self, by: int) -> None:
         """The pane around scrolls, so what stands below the list can be read."""
