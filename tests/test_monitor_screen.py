@@ -28,11 +28,11 @@ from tui.widgets.words import Words
 SIZES = [(80, 24), (100, 30), (120, 36), (200, 50), (250, 60)]
 
 
-def console(*readings, alerts=(), glyphs=UNICODE, **options):
+def console(*readings, alerts=(), glyphs=UNICODE, every_seconds=1.0, **options):
     """On readings that come one by one; the last of them stays."""
     watch = FakeWatch(readings)
     world = replace(backend(alerts=tuple(alerts), **options), watch=lambda: watch)
-    app = ConsoleApp(world, glyphs=glyphs)
+    app = ConsoleApp(world, glyphs=glyphs, interval_seconds=every_seconds)
     app.watch = watch
     return app
 

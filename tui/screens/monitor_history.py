@@ -36,8 +36,8 @@ class History:
         for gpu in reading.gpus.gpus:
             kept = self._gpus.setdefault(str(gpu.index), _Gpu())
             kept.utilisation.append(number(gpu.utilization_percent))
-            peak = number(gpu.peak_used_gib)
-            kept.memory_gib.append(number(gpu.used_gib) if peak is None else peak)
+            held = [one for one in (number(gpu.peak_used_gib), number(gpu.used_gib)) if one is not None]
+            kept.memory_gib.append(max(held, default=None))
             self._gone.pop(gpu.index, None)
         if reading.gpus.unavailable is None:
             now = {gpu.index for gpu in reading.gpus.gpus}

@@ -45,6 +45,7 @@ class MonitorPanes(OpensLogs):
     MonitorPanes { layout: vertical; }
     #top { background: $panel; }
     #detail { dock: bottom; margin-bottom: 1; }
+    MonitorPanes.-airy .pane { margin-top: 1; }
     MonitorPanes.-bare #top, MonitorPanes.-bare #tabs, MonitorPanes.-bare #keys { display: none; }
     MonitorPanes.-bare #detail { margin-bottom: 0; }
     """
@@ -54,6 +55,8 @@ class MonitorPanes(OpensLogs):
         glyphs = self.console.glyphs
         self._top, self._tabs = OneLine(glyphs, id="top"), TabLine(glyphs, id="tabs")
         self.panes: dict[Pane, RowPane] = {name: _CLASSES[name](glyphs, id=name) for name in PANES}
+        for pane in self.panes.values():
+            pane.add_class("pane")
         self._detail = OneLine(glyphs, id="detail")
         self._newest: Look | None = None
         self._kept = History()
@@ -155,7 +158,9 @@ class MonitorPanes(OpensLogs):
             is_open, turn = self._chosen.get(name, (None, 0))
             rooms[name] = Room(name, len(opened[name].rows) + 1, is_open, turn)
         lines = 1 if self.has_class("-bare") else 4
-        given = heights(rooms, max(self.size.height - lines, 0))
+        height = max(self.size.height - lines, 0)
+        given = heights(rooms, height)
+        self.set_class(height - sum(given.values()) >= len(PANES), "-airy")
         for name, rows in given.items():
             if rows != self._heights.get(name):
                 pane = self.panes[name]
