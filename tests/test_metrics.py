@@ -68,7 +68,8 @@ def test_names_of_two_releases_side_by_side_count_once() -> None:
 
 def test_what_is_missing_is_unknown() -> None:
     found = read_metrics(b'vllm:num_requests_running{model_name="m"} 1\n', "o")
-    assert found.kv_use_percent == Unknown("o has no vllm:kv_cache_usage_perc")
+    assert isinstance(found.kv_use_percent, Unknown)
+    assert found.kv_use_percent.reason.startswith("o has no vllm:kv_cache_usage_perc")
 
 
 @pytest.mark.parametrize("number", ["NaN", "+Inf", "-1", "1.5"])

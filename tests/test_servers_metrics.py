@@ -126,6 +126,22 @@ def test_numbers_of_a_server_that_has_stopped_answering_are_not_kept(fake: FakeP
     assert server.state == "serving"
 
 
+def test_an_orphan_that_still_answers_says_so(fake: FakeProc, watch: ServerWatch) -> None:
+    """One of several API servers goes on without the process that started it (0.32.0)."""
+    fake.add(1, ["/sbin/init"], 0, name="systemd")
+    with answering(sends(HEAD + b"\r\n" + METRICS)) as port:
+        add(fake, 100, "chat", port)
+        for pid, title in ((101, "VLLM::APIServer_0"), (102, "VLLM::EngineCore")):
+            fake.add(pid, title, 100, group=100)
+        read(watch)
+        fake.end(100)
+        for pid, title in ((101, "VLLM::APIServer_0"), (102, "VLLM::EngineCore")):
+            fake.add(pid, title, 1, group=100)
+        (orphan,) = read(watch).values()
+    assert (orphan.state, orphan.name, orphan.pids) == ("orphan", "chat", (101, 102))
+    assert orphan.running == Known(3, "measured", f"http://127.0.0.1:{port}/metrics vllm:num_requests_running")
+
+
 def in_own_network(fake: FakeProc, pid: int) -> None:
     for name, number in ((str(pid), 1), ("self", 2)):
         folder = fake.proc / name / "ns"

@@ -113,7 +113,7 @@ def _fact(
             return Unknown(f"{origin} says {name} = {values[0]:g}")
         value = joined(values)
         return Known(value if most != math.inf else int(value), "measured", f"{origin} {name}")
-    return Unknown(f"{origin} has no {names[0]}")
+    return Unknown(f"{origin} has no {names[0]} (with several API servers it comes with the first request)")
 
 
 def _mean(values: list[float]) -> float:

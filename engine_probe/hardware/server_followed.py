@@ -44,11 +44,13 @@ class Followed:
     _has_served: bool = False
     _has_held: bool = False
 
-    def adopt(self, before: Followed) -> None:
-        """This is what is left of `before`."""
+    def adopt(self, before: Followed, *, may_answer: bool) -> None:
+        """This is what is left of `before`. Where one of several API servers is left, it goes on to answer."""
         self.is_adopted = True
         self.started, self.env = before.started, before.env
         self.stage, self.stage_since = before.stage, before.stage_since
+        if may_answer:
+            self.address, self.has_own_network = before.address, before.has_own_network
 
     def ask(self) -> None:
         """Have /metrics asked for, beside the reading: each time is a line in the server's access log."""

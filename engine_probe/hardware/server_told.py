@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.metrics import ServerMetrics
+from engine_probe.hardware.metrics_ask import Address
 from engine_probe.hardware.reading import NOT_SAID, MemorySplit, Server
 from engine_probe.hardware.server_memory import Told, pool_of_all, split_of, total_of
 from engine_probe.hardware.server_where import gpus_given
@@ -76,8 +77,10 @@ def _held_gib(splits: tuple[MemorySplit, ...]) -> float:
 
 def _port(followed: Followed) -> Fact:
     started = followed.started
-    if started is None or followed.is_adopted:
+    if started is None:
         return NOT_SAID
+    if followed.is_adopted and not isinstance(followed.address, Address):
+        return Unknown("what is left of it answers on no port")
     if started.socket_path is not None:
         return Unknown("it listens on a Unix socket")
     if started.port is None:

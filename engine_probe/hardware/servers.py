@@ -110,7 +110,7 @@ class ServerWatch:
         self._outputs.open(output)
         followed = Followed(root.key, output, container=container.name if container is not None else None)
         if before is not None:
-            followed.adopt(before)
+            followed.adopt(before, may_answer=family.has("api_server"))
         elif family.kind == "server" and root.words:
             followed.env = read_environ(self._proc, pid)
             followed.started = started_with(root.words, followed.env)
@@ -142,7 +142,8 @@ class ServerWatch:
         owners: dict[tuple[str, int], Followed] = {}
         for family in sorted(families, key=lambda one: one.root.stat.start_ticks):
             one = self._followed[family.root.key]
-            if family.kind != "server" or not isinstance(one.address, Address):
+            may_answer = family.kind == "server" or (family.kind == "orphan" and family.has("api_server"))
+            if not may_answer or not isinstance(one.address, Address):
                 continue
             if one.has_own_network:  # its port may be published under this number here, or another's may be
                 one.ask()
