@@ -370,7 +370,6 @@ def test_causes_of_logs(library: tuple[Loaded, ...], wanted: str, log: str) -> N
                 "0.11.2", raised("ValueError: Token id 9 is out of vocabulary", ("vllm/v1/engine/processor.py", "x"))
             ),
         ),
-        ("vllm-port-env-same-as-api-port", "OSError: [Errno 98] Address already in use\n"),
         (
             "ssl-file-missing",
             raised("FileNotFoundError: [Errno 2] No such file or directory: '/m'", ("vllm/config.py", "load")),
@@ -454,3 +453,8 @@ def test_vllm_port_is_compared_with_the_port_of_the_api() -> None:
     assert fact(name, {}, Launch("m", "/m", {}, {"VLLM_PORT": "8000"})) is True
     assert fact(name, {}, Launch("m", "/m", {"port": 8500}, {"VLLM_PORT": "8000"})) is False
     assert fact(name, {}, Launch("m", "/m", {})) == "unset"
+
+
+def test_a_taken_port_is_the_apis_before_it_is_vllm_ports(library: tuple[Loaded, ...]) -> None:
+    """Without the launch nobody knows VLLM_PORT: it may be asked for, and is not the first cause."""
+    assert causes(library, "OSError: [Errno 98] Address already in use\n")[0] == "port-in-use"

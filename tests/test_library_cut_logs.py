@@ -1,0 +1,132 @@
+"""Logs as people paste them: cut at the beginning, boxed, with another tool's prefix, in the words of libraries."""
+
+# ruff: noqa: E501 - a line of a log is as long as it is
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.records import read_text
+from playbooks.diagnosis import Given, diagnose
+from playbooks.library import load_library
+
+if TYPE_CHECKING:
+    from engine_probe.logs.covers import Wrappers
+    from playbooks.library import Loaded
+
+ROOT = "/opt/venv/lib/python3.12/site-packages"
+NOTES = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.\n"
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+)
+
+
+@pytest.fixture(scope="module")
+def library() -> tuple[Loaded, ...]:
+    return load_library()
+
+
+@pytest.fixture(scope="module")
+def covers() -> Wrappers:
+    return read_wrappers()
+
+
+def frames(*places: str) -> str:
+    """`vllm/v1/worker/gpu_worker.py:init_device`, outermost first; a path from the root stays as it is."""
+    lines = []
+    for place in places:
+        file, function = place.rsplit(":", 1)
+        lines.append(
+            f'  File "{file if file.startswith("/") else f"{ROOT}/{file}"}", line 7, in {function}\n    pass\n'
+        )
+    return "".join(lines)
+
+
+def raised(text: str, *places: str) -> str:
+    return f"Traceback (most recent call last):\n{frames(*places)}{text}\n"
+
+
+def logged(head: str, text: str) -> str:
+    """Each line as vLLM's logger prints it."""
+    return "".join(f"{head} {line}\n" for line in text.rstrip("\n").split("\n"))
+
+
+def ids(library: tuple[Loaded, ...], covers: Wrappers, log: str) -> list[str]:
+    return [one.cause.id for one in diagnose(read_text([log]), library, covers, Given("engine.log")).causes]
+
+
+FAULT = f"RuntimeError: CUDA error: an illegal memory access was encountered\n{NOTES}"
+IN_THE_CACHE = "/home/u/.cache/vllm/torch_compile_cache/0a1b/rank_0_0/inductor_cache/qz/cqz.py:call"
+BNB = "INFO 05-01 10:00:00 [loader.py:1137] Loading weights with BitsAndBytes quantization. May take a while ...\n"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "log"),
+    [
+        (
+            "cuda-error-while-serving",
+            logged(
+                "ERROR 05-01 10:00:00 [core.py:500]",
+                "EngineCore encountered a fatal error.\n"
+                + raised(FAULT, "vllm/v1/engine/core.py:run_engine_core", "vllm/v1/engine/core.py:run_busy_loop", "vllm/v1/worker/gpu_model_runner.py:execute_model"),
+            ),
+        ),
+        (
+            "cuda-error-while-serving",
+            logged("ERROR 05-01 10:00:00 engine.py:139]", raised(FAULT, "vllm/engine/multiprocessing/engine.py:start", "vllm/model_executor/layers/sampler.py:forward")),
+        ),
+        (
+            "shm-too-small",
+            "n1:88:88 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-Ab12Cd to 9637892 bytes, error: No space left on device (28)\n"
+            + raised("RuntimeError: NCCL error: unhandled system error (run with NCCL_DEBUG=INFO for details)", "vllm/distributed/device_communicators/pynccl_wrapper.py:NCCL_CHECK"),
+        ),
+        (
+            "transformers-too-new",
+            raised(
+                "TypeError: Invalid type of HuggingFace config. Expected type: <class 'vllm.transformers_utils.configs.orbit.OrbitConfig'>, but found type: <class 'transformers.models.orbit.configuration_orbit.OrbitConfig'>",
+                "vllm/multimodal/processing.py:get_hf_config",
+            ),
+        ),
+        ("compile-cache-stale", raised("ValueError: too many values to unpack (expected 21)", "torch/_inductor/output_code.py:__call__", IN_THE_CACHE)),
+        ("compile-cache-stale", raised("AssertionError: expected size 32064==128256, stride 2048==4096 at dim=0", "torch/fx/graph_module.py:__call__", IN_THE_CACHE)),
+        ("quant-group-not-aligned-with-tp", "RuntimeError: Worker failed with error 'size_k must divisible by BLOCK_SIZE_K', please check the stack trace above for the root cause\n"),
+        ("quant-unsupported-on-gpu", "RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU. Min capability: 90. ', 'Current capability: 86.')\n"),
+        ("bnb-arch-unsupported", BNB + raised("KeyError: 'layers.0.self_attn.qkv_proj.weight'", "vllm/model_executor/models/orbit.py:load_weights")),
+        ("hf-and-consolidated-weights-mixed", BNB + raised("KeyError: 'layers.31.self_attn.qkv_proj.weight'", "vllm/model_executor/models/orbit.py:load_weights")),
+        ("bnb-dynamic-quant-unsupported", raised("AssertionError", "vllm/model_executor/model_loader/loader.py:_load_weights", "vllm/model_executor/layers/linear.py:weight_loader")),
+        (
+            "nccl-p2p-transport-unusable",
+            "(Worker_TP0 pid=7) INFO 05-01 10:00:00 [pynccl.py:103] vLLM is using nccl==2.27.5\n"
+            "(Worker_TP1 pid=8) INFO 05-01 10:00:00 [pynccl.py:103] vLLM is using nccl==2.27.5\n"
+            "(EngineCore_DP0 pid=6) INFO 05-01 10:02:00 [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging\n",
+        ),
+        (
+            "float16-overflow",
+            "WARNING 05-01 10:00:00 [config.py:3200] Casting torch.bfloat16 to torch.float16.\n"
+            "Prompt: 'A word', Generated text: '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'\n",
+        ),
+        ("torch-abi-mismatch", "ImportError: /opt/venv/lib/python3.12/site-packages/vllm/_C.abi3.so: undefined symbol: _ZNK3c1010TensorImpl4sizeEl\n"),
+    ],
+)  # fmt: skip
+def test_first_cause(library: tuple[Loaded, ...], covers: Wrappers, wanted: str, log: str) -> None:
+    assert ids(library, covers, log)[:1] == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("unwanted", "log"),
+    [
+        ("torch-abi-mismatch", "ImportError: /src/vllm/_C.abi3.so: undefined symbol: _Z19gelu_and_mul_packedRN2at6TensorES1_\n"),
+        ("quantization-method-unknown", "RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU. Min capability: 90. ', 'Current capability: 86.')\n"),
+        ("float16-overflow", "Prompt: 'A word', Generated text: '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'\n"),
+        (
+            "compile-cache-stale",  # this very start made that graph
+            "INFO 05-01 10:00:00 [backends.py:430] Cache the graph of shape None for later use\n"
+            + raised("AssertionError: expected size 32064==128256, stride 2048==4096 at dim=0", "torch/fx/graph_module.py:__call__", IN_THE_CACHE),
+        ),
+    ],
+)  # fmt: skip
+def test_not_a_cause(library: tuple[Loaded, ...], covers: Wrappers, unwanted: str, log: str) -> None:
+    assert unwanted not in ids(library, covers, log)
