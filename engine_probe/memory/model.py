@@ -14,6 +14,8 @@ class LayerCache:
     """What one layer keeps. Sizes of the whole layer, before tensor parallelism divides it."""
 
     kind: CacheKind
+    layer: int = 0
+    """The decoder layer (0 on); one with attention and a state side by side has two entries."""
     kv_heads: int = 0
     head_size: int = 0
     value_head_size: int = 0
@@ -23,6 +25,10 @@ class LayerCache:
     """MLA: kv_lora_rank + rope head size; one head, not divided by tensor parallelism."""
     state_bytes: int = 0
     """Mamba and linear attention: bytes a request, whatever its length."""
+    state_groups: int = 0
+    """Mamba 2: groups that share B and C. Where tp does not divide them, each rank keeps one more's worth."""
+    state_group_bytes: int = 0
+    """What one such group takes of `state_bytes`."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,10 @@ class WeightPart:
     """Which pipeline stage holds it, where `layer` is None."""
     padding_bytes: int = 0
     """What vLLM adds, such as a vocabulary or a matrix rounded up; part of `size_bytes`."""
+    floats: int = 0
+    """Numbers in the model's own type: with another dtype these take other bytes."""
+    linear_floats: int = 0
+    """Of `floats`, those that quantisation while loading would convert."""
 
 
 @dataclass(frozen=True)
@@ -71,5 +81,7 @@ class ModelShape:
     expert_intermediate_size: int = 0
     has_vision: bool = False
     is_encoder_only: bool = False
+    ties_embeddings: bool = False
+    """The head is the embedding: a last pipeline stage that is not the first holds it too."""
     doubts: tuple[str, ...] = ()
     """What could not be known, each a sentence; each widens the range of what depends on it."""
