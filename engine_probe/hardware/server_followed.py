@@ -35,6 +35,8 @@ class Followed:
     address: Address | Unknown = field(default_factory=lambda: Unknown("it is no server"))
     has_own_network: bool = False
     """127.0.0.1 is another machine to it: what answers there must prove by its model's name that it is this server."""
+    port_owner: int | None = None
+    """The pid of another server that has its port."""
     is_adopted: bool = False
     """What is known is of the server that this is left of."""
     stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
@@ -78,6 +80,8 @@ class Followed:
         """The last answer, if it is of this server and not old."""
         if isinstance(self.address, Unknown):
             return self.address
+        if self.port_owner is not None:
+            return Unknown(f"port {self.address.port} is that of pid {self.port_owner}, which was started before")
         if self._asker is None or self._asker.result is None:
             return Unknown("it was not asked yet")
         if self._asker.waiting_seconds > _LONG_SECONDS:
@@ -88,23 +92,23 @@ class Followed:
 
     def _why_not_this(self, found: ServerMetrics | Unknown) -> str | None:
         """Why what answered is another server than this one; None: nothing speaks against it."""
-        assert isinstance(self.address, Address)
+        origin = self.address.origin if isinstance(self.address, Address) else "its port"
         name = self.started.name if self.started is not None else ""
         models = frozenset() if isinstance(found, Unknown) else found.models
         if name and name in models:
             return None
         if self.has_own_network:
             where = self.container or "another namespace"
-            return f"it runs in a network of its own ({where}), and nothing on {self.address.origin} is known to be it"
+            return f"it runs in a network of its own ({where}), and nothing on {origin} is known to be it"
         if models and name:
-            return f"{self.address.origin} is answered by another server, of {', '.join(sorted(models))}"
+            return f"{origin} is answered by another server, of {', '.join(sorted(models))}"
         return None
 
     def _answers(self) -> bool:
         """Whether an HTTP server that is not known to be another one answers on its port: then loading is over."""
         if self._asker is None or self._asker.result is None or self._asker.result.status is None:
             return False
-        return self._why_not_this(self._asker.result.metrics) is None
+        return self.port_owner is None and self._why_not_this(self._asker.result.metrics) is None
 
     def settle(self, family: Family, gpu_gib: float, now: float) -> State:
         """The state of now; also brings `stage` up to date."""

@@ -76,7 +76,7 @@ def _by_hand(words: Sequence[str]) -> dict[str, str]:
     rest = list(words[entry_length(words) :])
     if rest and not rest[0].startswith("-"):
         found["model"] = rest[0]
-    for word, value in zip(rest, [*rest[1:], ""], strict=True):
+    for word, value in zip(rest, [*rest[1:], ""], strict=False):
         name, equals, attached = word.partition("=")
         if word.startswith("--"):
             key = name[2:].replace("_", "-")
@@ -91,7 +91,7 @@ def _number(value: object) -> int | None:
         return None
     if isinstance(value, int):
         return value
-    return int(value) if isinstance(value, str) and value.isdigit() and len(value) < 10 else None
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else None
 
 
 def _bytes(value: object, env: Mapping[str, str] | None) -> float | None:
@@ -99,4 +99,4 @@ def _bytes(value: object, env: Mapping[str, str] | None) -> float | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     size = (env or {}).get("VLLM_CPU_KVCACHE_SPACE", "")
-    return int(size) * 1024.0**3 if size.isdigit() and 0 < len(size) < 6 and size != "0" else None
+    return int(size) * 1024.0**3 if size.isdecimal() and len(size) < 6 and int(size) > 0 else None

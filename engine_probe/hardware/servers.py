@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine_probe.facts import Unknown
 from engine_probe.hardware.metrics_ask import Address, address_of
 from engine_probe.hardware.processes import Process, Processes
 from engine_probe.hardware.processes_read import namespace_pid, read_environ
@@ -148,12 +147,10 @@ class ServerWatch:
             if one.has_own_network:  # its port may be published under this number here, or another's may be
                 one.ask()
                 continue
-            place = (one.address.host, one.address.port)
-            owner = owners.setdefault(place, one)
+            owner = owners.setdefault((one.address.host, one.address.port), one)
+            one.port_owner = None if owner is one else owner.key[0]
             if owner is one:
                 one.ask()
-            else:
-                one.address = Unknown(f"port {place[1]} is that of pid {owner.key[0]}, which was started before")
 
     def _server(self, family: Family, gpus: GpuState, held: Mapping[int, tuple[Holding, ...]], now: float) -> Server:
         names = {pid: self._names[self._processes.known[pid].key] for pid in family.members}
