@@ -109,44 +109,42 @@ class KvLayout:
         return low
 
 
-@dataclass(frozen=True)
-class KvOptions:
-    """What arguments say of the cache; None: nothing. `batched_tokens`: max-num-batched-tokens, for sliding windows."""
-
-    cache_dtype: str = "auto"
-    dtype: str | None = None
-    block_tokens: int | None = None
-    batched_tokens: int = 8192
-    batches_in_flight: int | None = None
-    device: Literal["cuda", "cpu"] = "cuda"
-    prefix_caching: bool = False
-    """Whether it is on for layers that keep a state: these then keep the one before too."""
-    encoder_tokens: int = 0
-    """The longest input of an encoder, for layers that attend to one."""
-    one_kind: bool = False
-    """--disable-hybrid-kv-cache-manager."""
-
-
-def kv_layout(
-    shape: ModelShape, parallel: Parallel, options: KvOptions | None = None, *, version: str | None = None
+def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
+    shape: ModelShape,
+    parallel: Parallel,
+    *,
+    version: str | None = None,
+    cache_dtype: str = "auto",
+    dtype: str | None = None,
+    block_tokens: int | None = None,
+    batched_tokens: int = 8192,
+    batches_in_flight: int | None = None,
+    device: Literal["cuda", "cpu"] = "cuda",
+    prefix_caching: bool = False,
+    encoder_tokens: int = 0,
+    one_kind: bool = False,
 ) -> KvLayout | Unknown:
-    """Unknown for a cache format whose bytes are not known here. Raises InputError where the layers cannot be cut."""
-    options = options or KvOptions()
+    """Unknown for a cache format whose bytes are not known here. Raises InputError where the layers cannot be cut.
+
+    `batched_tokens`: max-num-batched-tokens, which sliding windows keep room for. `prefix_caching`: whether it is on for
+    layers that keep a state, which then keep the one before too. `encoder_tokens`: the longest input of an encoder, for
+    layers that attend to one. `one_kind`: --disable-hybrid-kv-cache-manager.
+    """
     rules = kv_rules(version)
-    number_bytes = _number_bytes(shape, options.cache_dtype, options.dtype)
+    number_bytes = _number_bytes(shape, cache_dtype, dtype)
     if isinstance(number_bytes, Unknown):
         return number_bytes
     use = CacheUse(
         parallel.tp,
         number_bytes,
-        options.block_tokens or usual_block(shape, options.device),
-        options.batched_tokens * (options.batches_in_flight or _batches(rules, parallel)),
-        options.encoder_tokens,
-        2 if options.prefix_caching else 1,
+        block_tokens or usual_block(shape, device),
+        batched_tokens * (batches_in_flight or _batches(rules, parallel)),
+        encoder_tokens,
+        2 if prefix_caching else 1,
     )
     layers = layer_count(shape)
     stages = tuple(parallel.layers_of_stage(layers, stage) for stage in range(parallel.pp))
-    if options.one_kind:
+    if one_kind:
         rules = replace(rules, has_groups=False)
     return KvLayout(groups_of(shape, use, rules), stages, rules)
 
