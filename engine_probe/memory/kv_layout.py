@@ -126,8 +126,8 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
 ) -> KvLayout | Unknown:
     """Unknown for a cache format whose bytes are not known here. Raises InputError where the layers cannot be cut.
 
-    `batched_tokens`: max-num-batched-tokens, which sliding windows keep room for. `prefix_caching`: whether it is on for
-    layers that keep a state, which then keep the one before too. `encoder_tokens`: the longest input of an encoder, for
+    `batched_tokens`: max-num-batched-tokens, which sliding windows keep room for. `prefix_caching`: whether it is on
+    for layers that keep a state, which then keep the one before too. `encoder_tokens`: an encoder's longest input, for
     layers that attend to one. `one_kind`: --disable-hybrid-kv-cache-manager.
     """
     rules = kv_rules(version)

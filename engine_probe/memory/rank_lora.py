@@ -17,7 +17,7 @@ _BYTES = 2
 def lora_on_rank(shape: ModelShape, parallel: Parallel, *, slots: int, rank: int) -> Estimate:
     """GiB. `slots`: max-loras, `rank`: max-lora-rank. For each linear layer and slot two matrices of that rank.
 
-    lora/layers/*.py, create_lora_weights (0.11 to 0.33): of the two, the one on the side that tensor parallelism cuts is
+    lora/layers/*.py, create_lora_weights (0.11 to 0.33): of the two, the one on the side that tp cuts is
     cut too. Embedding and head have room in some classes, experts from 0.11 on: low is without them.
     """
     layers = max(parallel.layer_counts(layer_count(shape)))
