@@ -142,6 +142,31 @@ def test_an_orphan_that_still_answers_says_so(fake: FakeProc, watch: ServerWatch
     assert orphan.running == Known(3, "measured", f"http://127.0.0.1:{port}/metrics vllm:num_requests_running")
 
 
+def listens(fake: FakeProc, pid: int, port: int, inode: int) -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    row = f"   0: 00000000:{port:04X} 00000000:0000 {{}} 00000000:00000000 00:00000000 00000000 0 0 {{}} 1 0\n"
+    (fake.proc / str(pid) / "net").mkdir()
+    (fake.proc / str(pid) / "net/tcp").write_text(head + row.format("01", 5) + row.format("0A", 77))
+    (fake.proc / str(pid) / "fd/9").symlink_to(f"socket:[{inode}]")
+
+
+@pytest.mark.parametrize(("inode", "state"), [(77, "serving"), (5, "loading"), (6, "loading")])
+def test_whose_socket_it_is_tells_where_no_name_does(
+    fake: FakeProc, watch: ServerWatch, inode: int, state: str
+) -> None:
+    """A server with --disable-log-stats has no metrics; nor has whatever else may have its port."""
+    with answering(sends(HEAD + b"\r\npython_info 1.0\n")) as port:
+        add(fake, 100, "chat", port)
+        listens(fake, 100, port, inode)
+        assert read(watch)[100].state == state
+
+
+def test_another_program_on_its_port(fake: FakeProc, watch: ServerWatch) -> None:
+    with answering(sends(b"HTTP/1.1 404 Not Found\r\n\r\n")) as port:
+        add(fake, 100, "chat", port)
+        assert read(watch)[100].state == "loading"
+
+
 def in_own_network(fake: FakeProc, pid: int) -> None:
     for name, number in ((str(pid), 1), ("self", 2)):
         folder = fake.proc / name / "ns"

@@ -118,7 +118,7 @@ def test_logs(parts: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         fake, log = FakeProc(Path(folder)), Path(folder, "log")
         log.touch()
-        fake.add(100, ["vllm", "serve", "m"], outputs=(log,))
+        fake.add(100, ["vllm", "serve", "m", "--port", "1"], outputs=(log,))
         fake.add(102, "VLLM::Worker_TP0", 100)
         watch = ServerWatch(fake.root)
         for part in parts:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Fact, Known, Unknown
 from engine_probe.hardware.beside import Beside
+from engine_probe.hardware.metrics import ServerMetrics
 from engine_probe.hardware.metrics_ask import Address, Answer, ask
+from engine_probe.hardware.ports import listens
 
 if TYPE_CHECKING:
-    from engine_probe.hardware.metrics import ServerMetrics
     from engine_probe.hardware.reading import State
     from engine_probe.hardware.server_launch import Started
     from engine_probe.hardware.server_outputs import Output
     from engine_probe.hardware.server_tree import Family
 
+_OK = 200
 _LONG_SECONDS = 2.0
 _EVERY_SECONDS = 0.9
 _LOADED_GIB = 1.0
@@ -28,6 +30,7 @@ class Followed:
     """`started` None: no command line tells it, as for an orphan that was never seen with its server."""
 
     key: tuple[int, int]
+    proc: str
     output: Output
     started: Started | None = None
     env: dict[str, str] | None = None
@@ -104,15 +107,25 @@ class Followed:
             return f"{origin} is answered by another server, of {', '.join(sorted(models))}"
         return None
 
-    def _answers(self) -> bool:
-        """Whether an HTTP server that is not known to be another one answers on its port: then loading is over."""
-        if self._asker is None or self._asker.result is None or self._asker.result.status is None:
+    def _answers(self, family: Family) -> bool:
+        """Whether it is this server that answers on its port: then loading is over.
+
+        Its model's name proves it; where that is not said (--disable-log-stats), whose socket it is.
+        """
+        if self._asker is None or self._asker.result is None or self.port_owner is not None:
             return False
-        return self.port_owner is None and self._why_not_this(self._asker.result.metrics) is None
+        found, status = self._asker.result.metrics, self._asker.result.status
+        if status is None or self._why_not_this(found) is not None or not isinstance(self.address, Address):
+            return False
+        if isinstance(found, ServerMetrics) and found.models:
+            return True
+        servers = [pid for pid, (role, _) in family.members.items() if role == "api_server"]
+        seen = [listens(self.proc, pid, self.address.port) for pid in servers]
+        return True in seen or (None in seen and status == _OK)
 
     def settle(self, family: Family, gpu_gib: float, now: float) -> State:
         """The state of now; also brings `stage` up to date."""
-        self._has_served |= self._answers()
+        self._has_served = self._has_served or self._answers(family)
         self._has_held |= gpu_gib > _LOADED_GIB
         stage = self._stage_of(family)
         if isinstance(stage, Known) and (isinstance(self.stage, Unknown) or self.stage.value != stage.value):

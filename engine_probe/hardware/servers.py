@@ -107,7 +107,7 @@ class ServerWatch:
         if before is not None:
             output.load = replace(before.output.load)
         self._outputs.open(output)
-        followed = Followed(root.key, output, container=container.name if container is not None else None)
+        followed = Followed(root.key, self._proc, output, container=container.name if container is not None else None)
         if before is not None:
             followed.adopt(before, may_answer=family.has("api_server"))
         elif family.kind == "server" and root.words:
