@@ -571,7 +571,7 @@ async def test_a_look_that_hangs_holds_up_no_key_and_is_said():
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await monitor_of(pilot)
         now[0] = NOON + 95
-        await until(pilot, lambda: "no reading for 00:01:35" in drawn(app)[1])
+        await until(pilot, lambda: "no reading for 1m35s" in drawn(app)[1])
         await pilot.press("g")
         await until(pilot, lambda: not screen.panes["gpus"].is_open)
         may_go_on.set()

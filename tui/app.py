@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from textual import work
 from textual.app import App
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tui.screens.wizard import WizardScreen
 
 HANGUP_SECONDS = 15.0
+_GARBAGE_THRESHOLDS = (2_000, 10, 10)
+_STARTED_SECONDS = 3.0
 EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
 
 
@@ -252,9 +255,8 @@ class ConsoleApp(App[int]):
             wizard.leave(self.leave)
 
     def _wizard(self) -> WizardScreen | None:
-        from tui.screens.wizard import WizardScreen  # noqa: PLC0415
-
-        return next((screen for screen in self.screen_stack if isinstance(screen, WizardScreen)), None)
+        screens = (screen for screen in self.screen_stack if isinstance(screen, ConsoleScreen))
+        return cast("WizardScreen | None", next((one for one in screens if one.moment().place == "wizard"), None))
 
     def action_help_quit(self) -> None:
         """Ctrl-C asks what `q` asks, on the first screen too: it may have slipped. In a dialog, the dialog answers.
@@ -332,10 +334,11 @@ def run_console(
     ascii_only: bool | None = None,
 ) -> int:
     """Opens the console; the exit code says how the last case ended. Raises InputError for a wrong deployment."""
-    from engine_probe.deployment import read_deployment  # noqa: PLC0415 -- as below
     from tui.backend import real_backend  # noqa: PLC0415 -- tests and headless commands open no engine
 
     if deployment is not None:
+        from engine_probe.deployment import read_deployment  # noqa: PLC0415 -- the monitor needs none
+
         read_deployment(deployment)
     _demand_terminal()
     app = ConsoleApp(
@@ -370,9 +373,17 @@ def _end_without_terminal(app: ConsoleApp) -> None:
     app.end_by_signal(signal.SIGHUP)
 
 
+def _keep_what_stays() -> None:
+    """What was made while starting is not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 async def run_app(app: ConsoleApp) -> int:
     """Signals are handled between two events, never inside one: the console leaves by its own way out."""
     loop = asyncio.get_running_loop()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)  # a command that ends soon postpones it (tui/cli.py); this one stays
+    loop.call_later(_STARTED_SECONDS, _keep_what_stays)
     loop.add_signal_handler(signal.SIGTERM, app.end_by_signal, signal.SIGTERM)
     loop.add_signal_handler(signal.SIGHUP, _end_without_terminal, app)
     return await app.run_async() or 0

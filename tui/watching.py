@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 SAMPLES_BETWEEN = 4
 """Looks at memory alone between two readings, so that a peak is not missed."""
 INTERVALS_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+_COST_SECONDS = 10.0
 _BEFORE_SECONDS = 60.0
 """How far back the reading lies with which one is compared, or up to twice as far."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A reading, what is wrong with it, and what this console costs: percent of a core, None at the first one."""
+    """A reading, what is wrong with it, and what this console costs: percent of a core, None before that is known."""
 
     reading: Reading
     alerts: tuple[Alert, ...] = ()
     own_percent: float | None = None
+    """Of the last ten seconds or more."""
 
 
 class Watching:
@@ -40,6 +42,7 @@ class Watching:
         self._older: Reading | None = None
         self._newer: Reading | None = None
         self._last_cost: tuple[float, float] | None = None
+        self._own: float | None = None
         # No pool's thread: leaving must not wait for a driver that does not answer.
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -80,10 +83,13 @@ class Watching:
 
     def _own_percent(self, reading: Reading) -> float | None:
         now, spent = reading.time, self._backend.cpu_seconds()
-        before, self._last_cost = self._last_cost, (now, spent)
-        if before is None or now <= before[0]:
-            return None
-        return 100 * (spent - before[1]) / (now - before[0])
+        if self._last_cost is None:
+            self._last_cost = now, spent
+        passed = now - self._last_cost[0]
+        if passed >= _COST_SECONDS:
+            self._own = 100 * (spent - self._last_cost[1]) / passed
+            self._last_cost = now, spent
+        return self._own
 
     def _wait(self, watch: Watch) -> None:
         """Until the next reading is due, or another interval is chosen."""

@@ -125,7 +125,7 @@ class MonitorPanes(OpensLogs):
         reading, glyphs, text = look.reading, self.console.glyphs, max(width - MARK_CELLS, 1)
         self._colours = _colours_of(reading, self._colours)
         self._entries = entries_of(reading, self.wanted)
-        lines = host_lines(reading.host, look.own_percent, reading.seconds)
+        lines = host_lines(reading.host, look.own_percent)
         opened = {
             "gpus": draw_gpus(reading, self.history, self._colours, text, glyphs),
             "host": draw_host(lines, text, glyphs),
@@ -160,7 +160,8 @@ class MonitorPanes(OpensLogs):
         lines = 1 if self.has_class("-bare") else 4
         height = max(self.size.height - lines, 0)
         given = heights(rooms, height)
-        self.set_class(height - sum(given.values()) >= len(PANES), "-airy")
+        left = height - sum(given.values())
+        self.set_class(left >= len(PANES) and not self.has_class("-bare"), "-airy")
         for name, rows in given.items():
             if rows != self._heights.get(name):
                 pane = self.panes[name]

@@ -40,7 +40,7 @@ class HostLine:
         return self.style != ""
 
 
-def host_lines(host: HostState, own_percent: float | None, seconds: float) -> tuple[HostLine, ...]:
+def host_lines(host: HostState, own_percent: float | None) -> tuple[HostLine, ...]:
     """Most telling first."""
     found = [_ram(host)]
     if host.cgroup_limit_gib is not None:
@@ -52,7 +52,7 @@ def host_lines(host: HostState, own_percent: float | None, seconds: float) -> tu
     found += [_disk(disk, i) for i, disk in enumerate(host.disks)]
     cpu = whole(host.cpu_percent, " %")
     found.append(HostLine("cpu", "CPU", f"{cpu} of all cores", f"CPU {cpu}"))
-    found.append(_own(own_percent, seconds))
+    found.append(_own(own_percent))
     return tuple(found)
 
 
@@ -105,10 +105,9 @@ def _disk(disk: Disk, place: int) -> HostLine:
     return HostLine(f"disk {place}", label, words, brief, share, "$warning" if is_full else "")
 
 
-def _own(own_percent: float | None, seconds: float) -> HostLine:
-    share = "?" if own_percent is None else f"{own_percent:.1f} %"
-    words = f"{share} of a core   a reading takes {seconds * 1000:.0f} ms"
-    return HostLine("own", "this console", words, f"this console {share}")
+def _own(own_percent: float | None) -> HostLine:
+    share = "being measured" if own_percent is None else f"{own_percent:.1f} % of a core"
+    return HostLine("own", "this console", share, f"this console {share}")
 
 
 def _less(total: Fact, free: Fact) -> Fact:

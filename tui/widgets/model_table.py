@@ -32,7 +32,7 @@ class _Columns:
     pool: int = 10
     requests: int = 12
     gpus: int = 8
-    since: int = 11
+    since: int = 8
 
 
 def _columns_for(width: int) -> _Columns:

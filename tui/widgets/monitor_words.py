@@ -65,12 +65,21 @@ def right(text: str, width: int) -> str:
 
 
 def lasting(seconds: float | None) -> str:
-    """How long, such as 02:11:40 or 3d 04:05; "?" where it is not known."""
+    """How long, such as 31s, 4m05s, 12m, 2h11m or 3d04h; "?" where it is not known.
+
+    What lasts long changes seldom, and then nothing has to be drawn again.
+    """
     if seconds is None:
         return "?"
     minutes, rest = divmod(max(int(seconds), 0), 60)
-    days, hours = divmod(minutes // 60, 24)
-    return f"{days}d {hours:02d}:{minutes % 60:02d}" if days else f"{hours:02d}:{minutes % 60:02d}:{rest:02d}"
+    if minutes < 1:
+        return f"{rest}s"
+    if minutes < 10:
+        return f"{minutes}m{rest:02d}s"
+    hours, days = minutes // 60, minutes // (24 * 60)
+    if days:
+        return f"{days}d{hours % 24:02d}h"
+    return f"{hours}h{minutes % 60:02d}m" if hours else f"{minutes}m"
 
 
 def short_bar(share: float, cells: int, glyph: str, free: str) -> str:

@@ -156,7 +156,7 @@ class _Columns:
     files: int = 0
 
 
-_PID, _GPUS, _GPU, _RSS, _CPU, _SINCE = 9, 7, 9, 8, 7, 11
+_PID, _GPUS, _GPU, _RSS, _CPU, _SINCE = 9, 7, 9, 8, 7, 8
 
 
 def _columns_for(width: int) -> _Columns:

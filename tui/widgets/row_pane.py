@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
@@ -50,7 +50,7 @@ def plain_of(row: Row) -> str:
 
 
 def cells_of(row: Row) -> int:
-    return sum(cell_len(text) for text, _ in row)
+    return sum([len(text) if text.isascii() else cell_len(text) for text, _ in row])
 
 
 def fit(row: Row, width: int) -> Row:
@@ -67,6 +67,17 @@ def fit(row: Row, width: int) -> Row:
         kept.append((text, style))
         left -= cells
     return tuple(kept)
+
+
+def merged(row: Row) -> list[Piece]:
+    """Neighbours of one style as one piece: each costs time to draw and bytes on the line."""
+    pieces: list[Piece] = []
+    for text, style in row:
+        if pieces and pieces[-1][1] == style:
+            pieces[-1] = (pieces[-1][0] + text, style)
+        elif text:
+            pieces.append((text, style))
+    return pieces
 
 
 def apart(left: Row, right: Row, width: int) -> Row:
@@ -120,6 +131,8 @@ class RowPane(Widget, can_focus=True):
         self.content = PaneContent(())
         self.marked: str | None = None
         self._top = 0
+        self._room = Size(0, 0)
+        """Kept, because asking for it adds up all borders and paddings each time."""
         self._lines: tuple[tuple[Row, bool], ...] = ()
         """What is seen: each row, and whether it is the marked one."""
         self._styles: dict[tuple[str, bool], RichStyle] = {}
@@ -127,7 +140,7 @@ class RowPane(Widget, can_focus=True):
     @property
     def text_width(self) -> int:
         """Cells of a row, without the mark."""
-        return max(self.content_region.width - MARK_CELLS, 1)
+        return max(self._room.width - MARK_CELLS, 1)
 
     @property
     def plain(self) -> str:
@@ -137,11 +150,11 @@ class RowPane(Widget, can_focus=True):
 
     @property
     def is_open(self) -> bool:
-        return self.content_region.height > 1
+        return self._room.height > 1
 
     @property
     def page_rows(self) -> int:
-        return max(self.content_region.height - 1, 0)
+        return max(self._room.height - 1, 0)
 
     def set_content(self, content: PaneContent) -> None:
         """Rows may have come and gone; the mark stays on its row, or goes to the one that took its place."""
@@ -163,15 +176,18 @@ class RowPane(Widget, can_focus=True):
         lines = self._seen()
         if lines == self._lines:
             return
-        width, before = self.content_region.width, self._lines
+        width, before = self._room.width, self._lines
         self._lines = lines
-        blank = ((), False)
+        blank: tuple[Row, bool] = (_NO_ROW, False)
+        changed = []
         for y in range(max(len(lines), len(before))):
             new, old = (one[y] if y < len(one) else blank for one in (lines, before))
             if new != old:
                 start, stop = changed_cells(old[0], new[0], width) if new[1] == old[1] else (0, width)
                 indent = MARK_CELLS if y and start else 0
-                self.refresh(Region(start + indent, y, min(stop + MARK_CELLS, width) - start - indent, 1))
+                changed.append(Region(start + indent, y, min(stop + MARK_CELLS, width) - start - indent, 1))
+        if changed:
+            self.refresh(*changed)
 
     def _seen(self) -> tuple[tuple[Row, bool], ...]:
         rows = self.content.rows[self._top : self._top + self.page_rows]
@@ -187,17 +203,16 @@ class RowPane(Widget, can_focus=True):
         row = self.content.heading
         if self.has_focus and row:
             row = ((row[0][0], "$accent bold"), *row[1:])
-        width = self.content_region.width
+        width = self._room.width
         return apart(fit(row, width - len(words) - 2), ((words, "$quiet"),), width) if words else row
 
     def render_line(self, y: int) -> Strip:
-        width = self.content_region.width
+        width = self._room.width
         row, is_marked = self._lines[y] if y < len(self._lines) else (_NO_ROW, False)
         if y:
             row = ((f"{self.glyphs.running} " if is_marked else "  ", "$accent bold"), *row)
-        segments = [
-            Segment(self.glyphs.text(text), self._style(style, is_marked)) for text, style in fit(row, width) if text
-        ]
+        text = self.glyphs.text
+        segments = [Segment(text(words), self._style(style, is_marked)) for words, style in merged(fit(row, width))]
         return Strip(segments).adjust_cell_length(width, self._style("", is_marked))
 
     def _style(self, name: str, is_marked: bool) -> RichStyle:
@@ -215,6 +230,7 @@ class RowPane(Widget, can_focus=True):
         super().notify_style_update()
 
     def on_resize(self) -> None:
+        self._room = self.content_region.size
         self._lines = ()
         self._show_mark()
         self._draw()
