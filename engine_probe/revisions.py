@@ -22,6 +22,8 @@ from engine_probe.strict_yaml import text_of_bytes
 from engine_probe.yaml_edit import rendered, reordered, set_key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine_probe.launch import Deployment
 
 _BOM = b"\xef\xbb\xbf"
@@ -84,6 +86,20 @@ def undo_revision(path: Path, revision: Revision) -> Deployment:
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
     return revision.before
+
+
+def put_back(path: Path, kept: Sequence[Path], digest_now: str, digest_before: str) -> None:
+    """Undo several revisions of which only this is known, the oldest kept file first. Errors: InputError."""
+    _unchanged(path, digest_now)
+    content = read_bytes(kept[0])
+    if digest_of(content) != digest_before:
+        raise InputError("was changed since it was kept; the way back is not safe", file=str(kept[0]))
+    try:
+        _write(path.resolve(), content)
+        for one in kept:
+            one.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
 
 
 def _placed(deployment: Deployment, folder: Path) -> Deployment:

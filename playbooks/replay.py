@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,7 @@ from playbooks.ended_load import diagnose_load
 from playbooks.keeping import Keeping
 from playbooks.patterns import to_value
 from playbooks.proposal import Proposal, propose
+from playbooks.unverified import Note
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
@@ -101,6 +103,7 @@ class _Files:
     case: CaseFolder | None
     revisions: list[Revision] = field(default_factory=list)
     """Written and not undone, in order."""
+    is_noted: bool = False
 
     def perform(self, effect: Effect, session: Session) -> Done:
         try:
@@ -119,13 +122,29 @@ class _Files:
             return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
         revision = write_revision(path, effect.before, effect.launch, effect.key, value)
         self.revisions.append(revision)
+        self._note()
         return RevisionWritten(revision.number, revision.after, str(revision.kept))
 
     def _undo(self, effect: UndoRevision) -> Done:
         while self.revisions and self.revisions[-1].after.digest != effect.before.digest:
             undo_revision(self.revisions[-1].path, self.revisions[-1])
             self.revisions.pop()
+            self._note()
         return RevisionUndone(effect.before)
+
+    def _note(self) -> None:
+        """On a full disk nothing is noted, and the change is taken back by this console or by hand."""
+        note = Note(None if self.case is None else self.case.path)
+        with suppress(OSError):
+            note.write(self.revisions) if self.revisions else note.clear()
+            self.is_noted = bool(self.revisions)
+
+    def settle(self) -> None:
+        """The change is proved and stays."""
+        if self.is_noted:
+            self.is_noted = False
+            with suppress(OSError):
+                Note(None if self.case is None else self.case.path).clear()
 
     def _report(self, session: Session) -> Done:
         if self.case is None:
@@ -195,6 +214,8 @@ class _Driver:
             self.session, effects = step(self.session, one, self._context)
             if isinstance(one, (Event, Decision)):
                 self._kept.take(self.session.progress.loads, one)
+            if self.session.verdict == "verified":
+                self._files.settle()
             for effect in effects:
                 done = await self._perform(effect)
                 if done is not None:

@@ -11,10 +11,12 @@ from engine_probe.deployment import read_deployment
 from engine_probe.engine import Engine, EngineError
 from engine_probe.engines import choose_engine, engine_for
 from engine_probe.errors import InputError
+from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.run_log import RunLog
 from playbooks.context import Context, new_session, read_context
 from playbooks.lab.faults import build_fault, fault_named
+from playbooks.unverified import take_back
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import run_session
 from tui.running import LAB_CASE, CannotOpenError, EngineView
@@ -40,6 +42,8 @@ class EngineCase:
     context: Context
     folder: tempfile.TemporaryDirectory[str] | None = None
     holders: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was found of an earlier case that was cut off."""
     log: RunLog = field(default_factory=RunLog)
 
     @property
@@ -67,6 +71,7 @@ class EngineCase:
                 self.context,
                 owns=self._own_folder,
                 log=self.log,
+                notes=self.notes,
             )
         finally:
             if self.folder is not None:
@@ -81,10 +86,11 @@ def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
         if folder is not None:
             path = build_fault(fault_named(context.library, LAB_CASE), Path(folder.name))
         assert path is not None
+        notes = () if folder is not None else take_back(find_locations().state, path)
         deployment = read_deployment(path)
         chosen = engine_for(engine, deployment)
         holders = holders_in_words(look_at(deployment, chosen))
-        return EngineCase(deployment, chosen, grade, context, folder, holders)
+        return EngineCase(deployment, chosen, grade, context, folder, holders, notes)
     except (InputError, EngineError, OSError) as error:
         if folder is not None:
             folder.cleanup()

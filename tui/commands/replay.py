@@ -13,6 +13,7 @@ import click
 from engine_probe.deployment import read_deployment
 from engine_probe.engines import engine_for
 from engine_probe.events import Event, encode
+from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
@@ -20,6 +21,7 @@ from playbooks.library import Loaded, find
 from playbooks.proposal import Proposal
 from playbooks.replay import Unattended
 from playbooks.report import one_fix_lines
+from playbooks.unverified import take_back
 from playbooks.way_back import will_change
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
@@ -68,6 +70,8 @@ def replay(
     context = read_context()
     chosen = find(context.library, playbook)
     _check_fix(chosen, fix)
+    for words in take_back(find_locations().state, Path(file)):
+        Output(as_json).note(words)
     deployment = read_deployment(Path(file))
     engine = engine_for(engine_name, deployment)
     before = look_at(deployment, engine)

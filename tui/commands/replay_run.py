@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from playbooks.session import Session
 
 
-async def run_session(
+async def run_session(  # noqa: PLR0913 -- what two front ends know
     deployment: Deployment,
     engine: Engine,
     grade: str,
@@ -41,17 +41,19 @@ async def run_session(
     *,
     owns: Path | None = None,
     log: RunLog | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Session:
     """Drive one session on a probe of its own to its end. Raises EngineError when vLLM itself cannot be run.
 
     `owns`: a folder made for this session alone, which goes with its probe. `log` is opened here; its owner closes it.
+    `notes`: what the session is to say from its beginning.
     """
     for launch in deployment.models:
         check_model_folder(launch, engine)
     case, why_not = _new_case()
     facts = facts_before(deployment, engine.is_local)
     session = new_session(case.name if case else "", deployment, grade, grade, facts)
-    session = replace(session, case_folder=str(case.path) if case else None, notes=(*session.notes, *why_not))
+    session = replace(session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not))
     async with AsyncExitStack() as stack:
         if log is None:
             log = RunLog()
