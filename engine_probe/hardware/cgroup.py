@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from engine_probe.facts import Fact, Known, Unknown
@@ -27,9 +28,16 @@ class NoLimit:
     """No control group limits memory: the host's RAM is the limit."""
 
 
+@lru_cache(maxsize=256)
+def below(folder: Path, name: str) -> Path:
+    """`folder / name`, made once: pathlib interns each part of each new path, and who reads for days has that table
+    copied again and again."""
+    return folder / name
+
+
 def read_limit(root: Path = Path("/")) -> MemoryLimit | NoLimit:
     """Look at this process's group and at every one above it, version 2 and version 1."""
-    listing = root / "proc/self/cgroup"
+    listing = below(root, "proc/self/cgroup")
     try:
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -39,26 +47,26 @@ def read_limit(root: Path = Path("/")) -> MemoryLimit | NoLimit:
     for line in lines:
         _number, controllers, path = line.split(":", 2)
         if controllers == "":
-            found += _limits(root / "sys/fs/cgroup", path, "memory.max", "memory.current")
+            found += _limits(below(root, "sys/fs/cgroup"), path, "memory.max", "memory.current")
         elif "memory" in controllers.split(","):
-            base = root / "sys/fs/cgroup/memory"
+            base = below(root, "sys/fs/cgroup/memory")
             found += _limits(base, path, "memory.limit_in_bytes", "memory.usage_in_bytes")
     if not found:
         return NoLimit()
     limit_bytes, folder, usage_name = min(found, key=lambda one: one[0])
-    origin = folder / ("memory.max" if usage_name == "memory.current" else "memory.limit_in_bytes")
+    origin = below(folder, "memory.max" if usage_name == "memory.current" else "memory.limit_in_bytes")
     limit = Known(limit_bytes / _GIB, "measured", str(origin))
-    return MemoryLimit(limit, _usage(folder / usage_name), _cached(folder / "memory.stat"))
+    return MemoryLimit(limit, _usage(below(folder, usage_name)), _cached(below(folder, "memory.stat")))
 
 
 def _limits(base: Path, path: str, limit_name: str, usage_name: str) -> list[tuple[int, Path, str]]:
     """Limits from the group itself up to `base`. Inside a container the path may be the host's and not exist."""
-    folder = base / path.lstrip("/")
-    if ".." in Path(path).parts or not folder.is_dir():
+    folder = below(base, path.lstrip("/"))
+    if ".." in path.split("/") or not folder.is_dir():
         folder = base
     found: list[tuple[int, Path, str]] = []
     while True:
-        limit_bytes = _number(folder / limit_name)
+        limit_bytes = _number(below(folder, limit_name))
         if limit_bytes is not None and limit_bytes < _HUGE_BYTES:
             found.append((limit_bytes, folder, usage_name))
         if folder == base:

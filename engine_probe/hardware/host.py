@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine_probe.facts import Fact, Known, Unknown
-from engine_probe.hardware.cgroup import NoLimit, read_limit
+from engine_probe.hardware.cgroup import NoLimit, below, read_limit
 
 _GIB = 1024**3
 _KIB_PER_GIB = 1024**2
@@ -50,9 +50,9 @@ class Disk:
 
 def read_host(root: Path = Path("/")) -> HostState:
     """`root` is another tree with `proc`, `sys` and `dev` in tests."""
-    meminfo = root / "proc/meminfo"
+    meminfo = below(root, "proc/meminfo")
     sizes, why_not = _meminfo(meminfo)
-    shm_total, shm_free = _shm(root / "dev/shm")
+    shm_total, shm_free = _shm(below(root, "dev/shm"))
     limit = read_limit(root)
     if isinstance(limit, NoLimit):
         limit_gib: Fact | None = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Known
 from engine_probe.hardware.gpus import GpuProcess
 from engine_probe.hardware.nvml import Refusal
 from engine_probe.hardware.nvml_values import gib, printable
+from engine_probe.hardware.processes_read import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +53,13 @@ def list_processes(
     return tuple(found.values()), why_not
 
 
-def name_of(pid: int, proc: Path = Path("/proc")) -> str | None:
+def name_of(pid: int, proc: str = "/proc") -> str | None:
     """The process's name; None where this /proc does not show it: it has ended, or lives in another namespace."""
-    try:
-        name = (proc / str(pid) / "comm").read_bytes()[:-1]
-        if len(name) >= _COMM_LENGTH:
-            first = (proc / str(pid) / "cmdline").read_bytes().split(b"\0", 1)[0].rsplit(b"/", 1)[-1]
-            name = first if first.startswith(name) else name
-    except OSError:
+    read = read_small(f"{proc}/{pid}/comm")
+    if read is None:
         return None
+    name = read[:-1]
+    if len(name) >= _COMM_LENGTH:
+        first = (read_small(f"{proc}/{pid}/cmdline") or b"").split(b"\0", 1)[0].rsplit(b"/", 1)[-1]
+        name = first if first.startswith(name) else name
     return printable(name.decode("utf-8", errors="replace")) or "unnamed"
