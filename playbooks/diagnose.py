@@ -203,8 +203,10 @@ def _to_decide(session: Session) -> Session:
     up_before = tuple(name for name in session.progress.up if name != session.model)
     session = with_progress(session, phase="deciding", is_diagnosed=False, up_before=up_before)
     session = replace(session, running=None)
-    if session.verdict is not None:
+    if not session.causes:
         return session
+    if session.verdict is not None:  # what is less likely than that no playbook knows it can be looked at
+        return replace(session, step=Step.HYPOTHESES)
     can_fix = any(fix.unavailable is None and fix.by_hand is None for fix in session.fixes)
     return replace(session, step=Step.FIX if can_fix else Step.HYPOTHESES)
 

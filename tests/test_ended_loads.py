@@ -21,7 +21,7 @@ from playbooks.effects import Diagnose
 from playbooks.ended_load import diagnose_load
 from playbooks.evidence import Evidence
 from playbooks.replay import Unattended, drive
-from playbooks.session import Verdict
+from playbooks.session import Step, Verdict
 from tests.memory_logs import CAPTURING, LOADED, LOADING, PROFILED, SERVING, SIZED, failed, info, oom, v1
 from tests.recorded_probe import RecordedProbe
 
@@ -209,3 +209,18 @@ def test_what_was_measured_sharpens_the_diagnosis(file: Path, context: Context) 
     log.close()
     assert done.diagnosis.facts["host.available_gib"] == facts["host.available_gib"]
     assert all(one.verdict is not Verdict.RUNNING for one in done.diagnosis.causes[0].cause.hypotheses)
+
+
+async def test_a_failure_that_no_playbook_explains_still_shows_what_else_was_seen(
+    file: Path, context: Context, tmp_path: Path
+) -> None:
+    """A warning is known, and the exception after it is not."""
+    words = "The model type 'gemma3' does not support float16. Reason: Numerical instability."
+    warning = f"@ WARNING 11-29 10:00:09 [x.py:1] {words}"
+    log = v1("0.13.0", warning, LOADING, failed("ValueError: the moon is in the wrong house", "v1/x.py:f"))
+    session, diagnosis = await observed(file, context, tmp_path, load_of(log))
+    assert diagnosis.causes[0].playbook is None
+    assert session.verdict == "unexplained"
+    assert [one.id for one in session.causes] == [one.cause.id for one in diagnosis.causes[1:]]
+    assert (session.step is Step.HYPOTHESES) == bool(session.causes)
+    assert session.causes
