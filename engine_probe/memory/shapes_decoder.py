@@ -95,7 +95,18 @@ def _intermediate(settings: Settings, model_type: str, hidden: int) -> int:
     found = settings.optional(
         *names, "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "ffn_config"
     )
+    if model_type == "lfm2":
+        return _adjusted(settings, settings.number("block_ff_dim", "intermediate_size"))
     return 4 * hidden if found is None and model_type != "mamba" else found or 0
+
+
+def _adjusted(settings: Settings, width: int) -> int:
+    """LFM2 takes two thirds of what it says, rounded up (transformers, modeling_lfm2.py)."""
+    if not settings.flag("block_auto_adjust_ff_dim", True):
+        return width
+    scaled = int(settings.real("block_ffn_dim_multiplier", 1.0) * int(2 * width / 3))
+    multiple = max(1, settings.number("block_multiple_of", default=256))
+    return -(-scaled // multiple) * multiple
 
 
 def _kv_heads(settings: Settings, model_type: str, heads: int) -> int:

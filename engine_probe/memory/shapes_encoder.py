@@ -56,7 +56,8 @@ def _around(settings: Settings, hidden: int, kind: str) -> list[Module | None]:
     if model_type in _LIKE_BERT:
         rows = settings.number("max_position_embeddings", default=512)
         found.append(Module("embeddings.positions", rows, hidden, "plain", "replicated", place="first"))
-        found.append(Module("pooler", hidden, hidden, "plain", "replicated", place="last", has_bias=True))
+        if model_type != "distilbert":
+            found.append(Module("pooler", hidden, hidden, "plain", "replicated", place="last", has_bias=True))
     kinds = settings.number("type_vocab_size", default=0)
     found.append(Module("embeddings.types", kinds, hidden, "plain", "replicated", place="first") if kinds else None)
     return found

@@ -24,7 +24,7 @@ _MERGED = (
     (
         "qkv_proj",
         re.compile(
-            r"(?:^|[._])(?:q_proj|k_proj|v_proj|qkv|qkv_proj|query|key|value|query_key_value|c_attn|W_pack|wqkv|Wqkv|wq|wk|wv|attn_q|attn_k|attn_v)(?:[._]|$)"
+            r"(?:^|\.)(?:q_proj|k_proj|v_proj|qkv|qkv_proj|query|key|value|query_key_value|c_attn|W_pack|wqkv|Wqkv|wq|wk|wv|attn_q|attn_k|attn_v)(?:[._]|$)"
         ),
     ),
     ("qkv_a_proj", re.compile(r"q_a_proj|kv_a_proj")),

@@ -110,6 +110,15 @@ class Settings:
 
     def text_model(self) -> Settings:
         """The language model's settings: an object inside, or these themselves."""
+        subs = self.defaults.get("sub_configs")
+        if (
+            isinstance(subs, dict)
+            and "text_config" in subs
+            and "hidden_size" in self.raw
+            and "text_config" not in self.raw
+        ):
+            # Sizes of the language model stand beside vision_config, as files of Qwen2-VL's time have them.
+            return Settings({**self.raw, "model_type": subs["text_config"]}, self.where)
         inner = self.inner(*_TEXT_KEYS)
         if inner is None and isinstance(self.raw.get("thinker_config"), dict):
             return Settings(self.raw["thinker_config"], self.where).text_model()

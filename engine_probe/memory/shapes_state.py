@@ -75,7 +75,8 @@ def state_of(settings: Settings, model_type: str, hidden: int) -> State | None:
         found = State("conv", hidden, 1, hidden, 0, 0, kernel, layer_kinds=_listed(settings))
     else:
         return None
-    if found.layer_kinds and len(found.layer_kinds) != settings.optional("num_hidden_layers", "n_layer"):
+    layers = settings.optional("num_hidden_layers", "n_layer")
+    if found.layer_kinds and layers is not None and len(found.layer_kinds) != layers:
         raise InputError(f"names {len(found.layer_kinds)} layers, and not as many as it has", file=settings.where)
     return found
 
@@ -129,7 +130,7 @@ def _mamba2_kinds(settings: Settings, model_type: str) -> tuple[str, ...]:
     if indices is not None:
         count = settings.number("num_hidden_layers", most=10_000)
         return tuple("attention" if layer in set(indices) else "state" for layer in range(count))
-    return _listed(settings)
+    return _listed(settings, missing_is_fine=model_type == "bamba")
 
 
 def _delta(settings: Settings) -> State:

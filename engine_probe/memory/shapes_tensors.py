@@ -44,16 +44,19 @@ _ROUTER = re.compile(
     r"(?:mlp|moe|block_sparse_moe|feed_forward|mixer)\.(?:gate|router|wg)\b|\.router\.|shared_expert_gate|e_score"
 )
 _EMBEDDING = re.compile(
-    r"(?:embed_tokens|wte|word_embeddings|embed_in|tok_embeddings|token_embd|backbone\.embeddings?)\.weight"
+    r"(?:embed_tokens|wte|word_embeddings|embed_in|tok_embeddings|token_embd|(?:model|backbone)\.embeddings?)\.weight"
 )
 _HEAD = re.compile(r"^(?:[a-z_]+\.)?(?:lm_head|embed_out|output|output_layer)\.")
 _POSITIONS = re.compile(r"wpe|embed_positions|position_embedding|token_type")
-_FUSED = re.compile(r"qkv_proj|query_key_value|c_attn|W_pack|wqkv|qkv\b|Wqkv")
-_KEY_OR_VALUE = re.compile(r"(?:attn|attention)\.(?:[a-z_]+\.)?(?:k|v|k_proj|v_proj|key|value|wk|wv)\.")
+_FUSED = re.compile(r"(?:^|\.)(?:qkv_proj|query_key_value|c_attn|W_pack|wqkv|qkv|Wqkv)(?:\.|$)")
+_KEY_OR_VALUE = re.compile(r"(?:attn|attention|mixer)\.(?:[a-z_]+\.)?(?:k|v|k_proj|v_proj|key|value|wk|wv)\.")
 _WHOLE_ON_ALL = re.compile(r"norm|ln_|q_a_proj|kv_a_proj|sinks|fused_qkv_a|score\.|classifier")
-_VISION_SPLIT = re.compile(r"\.(?:attn|attention|self_attn|mlp|feed_forward|fc1|fc2|qkv|block\d*)\.")
+_VISION_SPLIT = re.compile(r"\.(?:attn|attention|self_attn|mlp|feed_forward|fc1|fc2|qkv|block\d*|\w*merger\w*)\.")
 _VISION_WHOLE = re.compile(r"projector|connector|embeddings|patch|norm|mlp1|pos_emb|positional")
 _HELD_APART = re.compile(r"scale|zero|g_idx|absmax|quant_|e_score|_blocks$")
+_PARAMETER = re.compile(
+    r"\.(?:weight|bias|[a-z_]*scales?[a-z_]*|q?zeros?|qzeros|qweight|g_idx|weight_packed|weight_shape)(?:\..*)?$"
+)
 
 
 @dataclass(frozen=True)
@@ -130,11 +133,13 @@ def measured_parts(
     float_bytes: int, is_quantised: bool,
 ) -> tuple[WeightPart, ...]:  # fmt: skip
     """All that is loaded of `stored`, what vLLM makes beside it, and a head that no file holds."""
-    parts, seen = Parts(float_bytes), dict[str, Module | None]()
+    parts, seen, described = Parts(float_bytes), dict[str, Module | None](), list(described)
+    vocab = next((module.rows for module in described if module.role == "embedding"), 0)
+    is_tied = not any(module.role == "head" for module in described)
     for name, (dtype, shape) in stored.tensors.items():
         pattern = _NUMBERS.sub("0", name)
         if pattern not in seen:
-            seen[pattern] = _module(pattern, decoder)
+            seen[pattern] = _module(pattern, vocab, is_tied)
         module = seen[pattern]
         layer = _layer(name) if module is not None and module.layer is not None else None
         if module is None or (layer is not None and decoder is not None and layer >= decoder.layers):
@@ -155,31 +160,29 @@ def _layer(name: str) -> int:
     return int(found[1]) if found is not None and len(found[1]) < 9 else 0
 
 
-def _module(name: str, decoder: Decoder | None) -> Module | None:
+def _module(name: str, vocab: int, is_tied: bool) -> Module | None:
     """Where a tensor of this name lies; None: vLLM does not load it. Digits in `name` mean nothing."""
     if _NEVER_LOADED.search(name):
         return None
+    short = _PARAMETER.sub("", name)
     if _OUTSIDE.search(name):
         is_split = _VISION_SPLIT.search(name) and not _VISION_WHOLE.search(name)
-        return Module(name, 1, 1, "linear", "tp" if is_split else "replicated", place="every", is_vision=True)
+        return Module(short, 1, 1, "linear", "tp" if is_split else "replicated", place="every", is_vision=True)
     if _LAYER.search(name):
-        return _in_layer(name)
-    vocab = decoder.vocab if decoder is not None else 0
+        return _in_layer(name, short)
     if _EMBEDDING.search(name):
-        return Module(name, vocab or 1, 1, "embedding", "vocab", place="first")
+        return Module(short, vocab or 1, 1, "embedding", "vocab", place="first")
     if _HEAD.search(name):
-        return (
-            None if decoder is None or decoder.is_tied else Module(name, vocab or 1, 1, "head", "vocab", place="last")
-        )
-    return Module(name, 1, 1, "plain", "replicated", place="first" if _POSITIONS.search(name) else "last")
+        return None if is_tied else Module(short, vocab or 1, 1, "head", "vocab", place="last")
+    return Module(short, 1, 1, "plain", "replicated", place="first" if _POSITIONS.search(name) else "last")
 
 
-def _in_layer(name: str) -> Module:
+def _in_layer(name: str, short: str) -> Module:
     if _EXPERT.search(name) and "shared" not in name:
-        return Module(name, 1, 1, "experts", "experts", 0)
+        return Module(short, 1, 1, "experts", "experts", 0)
     if _ROUTER.search(name) or _WHOLE_ON_ALL.search(name):
-        return Module(name, 1, 1, "plain", "replicated", 0)
-    return Module(name, 1, 1, "linear", "kv_heads" if _KEY_OR_VALUE.search(name) else "tp", 0)
+        return Module(short, 1, 1, "plain", "replicated", 0)
+    return Module(short, 1, 1, "linear", "kv_heads" if _KEY_OR_VALUE.search(name) else "tp", 0)
 
 
 def _add(
@@ -194,6 +197,8 @@ def _add(
     numbers = math.prod(shape)
     is_float = dtype in _FLOATS and not _HELD_APART.search(name)
     fixed = 0 if is_float else _bytes(dtype, shape)
+    if name.endswith("A_log"):
+        is_float, fixed = False, 4 * numbers  # layers/mamba/mamba_mixer*.py: always float32
     if name.endswith(".absmax") and dtype == "U8":
         fixed *= 4  # vLLM unpacks nested ones to float32 (model_loader/bitsandbytes_loader.py)
     floats = numbers if is_float else 0

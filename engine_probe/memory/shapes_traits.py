@@ -62,7 +62,10 @@ def _rows() -> Mapping[str, str]:
 
 def pick_layers(settings: Settings, most: int) -> int:
     """How many decoder layers; raises InputError for none or for more than anyone builds."""
-    count = settings.number("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", most=most)
+    listed = settings.text("hybrid_override_pattern") or settings.raw.get("layers_block_type") or ()
+    default = len(listed) if isinstance(listed, str | list) else 0
+    names = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers")
+    count = settings.number(*names, default=min(default, most) or None, most=most)
     if count < 1:
         raise InputError("num_hidden_layers is 0; it must be at least 1", file=settings.where)
     return count
