@@ -43,6 +43,7 @@ COMMANDS = {
         "tui.commands.monitor:monitor", "Watch GPU and host memory: whose it is, for what, and what is wrong."
     ),
     "logs": Entry("tui.commands.logs:logs", "Look at vLLM logs, merged by time, or print the wanted lines of them."),
+    "plan": Entry("tui.commands.plan:plan", "Say whether models fit on the GPUs together, before anything is loaded."),
     "diagnose": Entry(
         "tui.commands.diagnose:diagnose", "Say why a load failed, from its log: root cause, proof, fixes."
     ),

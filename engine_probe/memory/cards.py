@@ -1,0 +1,211 @@
+"""GPUs that a plan is made for: from a catalogue by a word such as `8xA100-80GB`, or as the driver reports them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine_probe.errors import InputError, nearest_word
+from engine_probe.facts import Known, Unknown
+from engine_probe.memory.estimates import Estimate, exact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine_probe.hardware.gpus import Gpu, GpuState
+    from engine_probe.hardware.host import HostState
+    from engine_probe.memory.estimates import Amount
+
+_GROUP = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?([A-Za-z][\w .+-]*|\d{4}\w*(?:[ -][\w .+-]*)?)", re.ASCII)
+_SIZE = re.compile(r"[ _-]?(\d{1,4})\s*G(?:i?B)?$", re.IGNORECASE)
+_CPU = re.compile(r"cpu-(\d{1,5})\s*G(?:i?B)?", re.IGNORECASE)
+MOST_CARDS = 1024
+CPU = "cpu"
+"""The family of a host's memory, where a plan is for an engine without GPUs."""
+_LEAST_SHARE, _USUAL_SHARE, _MOST_SHARE = 0.92, 0.975, 0.995
+"""Of the size in a name, in GiB: what torch sees on cards of this catalogue lies between, mostly near the middle."""
+_VENDOR_WORDS = ("nvidia", "amd", "geforce", "tesla", "instinct", "graphics", "generation")
+
+
+class Model(NamedTuple):
+    """One row of the catalogue."""
+
+    name: str
+    nominal_gb: int
+    total_gib: Estimate
+    capability: float | None
+    """CUDA's, such as 9.0; None: not known."""
+    family: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU that a model may be placed on. `total_gib` is what torch sees, which is less than the driver's total."""
+
+    index: int
+    model: Model
+    total_gib: Estimate
+    others_gib: Amount
+    """What processes that the plan does not place hold now."""
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def family(self) -> str:
+        return self.model.family
+
+    @property
+    def counts_as_a100(self) -> bool:
+        """vLLM gives cards with this in their name smaller batches (engine/arg_utils.py, get_batch_defaults)."""
+        return "a100" in self.model.name.lower()
+
+
+@cache
+def catalogue() -> Mapping[str, Model]:
+    """Every name and alias, folded, to its row; read once."""
+    lines = (Path(__file__).parent / "data" / "cards.tsv").read_text(encoding="utf-8").splitlines()
+    models: dict[str, Model] = {}
+    for line in lines:
+        if not line or line.startswith("#"):
+            continue
+        name, aliases, nominal, total, low, high, capability, family, evidence = line.split("\t")
+        size = Estimate(float(total), float(low), float(high), f"declared: catalogue of GPUs, {name} ({evidence})")
+        model = Model(name, int(nominal), size, float(capability), family)
+        for word in (name, *aliases.split("|")):
+            if word:
+                models.setdefault(_folded(word), model)
+    return models
+
+
+def parse_gpus(text: str) -> tuple[Card, ...]:
+    """The cards that `8xA100-80GB` or `2xH100-80GB,1xL4-24GB` names, numbered from 0, nobody else on them.
+
+    A name that is not in the catalogue counts by the size in it. Raises InputError.
+    """
+    described = _CPU.fullmatch(text.strip())
+    if described is not None and 1 <= int(described[1]) <= 65536:
+        size = exact(float(described[1]), "declared: --gpus")
+        return (_cpu_card(size, exact(0.0, "declared: hardware that --gpus describes")),)
+    models: list[Model] = []
+    for group in text.split(","):
+        count, model = _group(group.strip(), text)
+        models += [model] * count
+        if len(models) > MOST_CARDS:
+            raise InputError(f"--gpus {text[:60]}: at most {MOST_CARDS} GPUs are planned for at once")
+    free = exact(0.0, "declared: hardware that --gpus describes, with nobody on it")
+    return tuple(Card(index, model, model.total_gib, free) for index, model in enumerate(models))
+
+
+def host_card(host: HostState) -> Card:
+    """The host's memory as the one card of a plan for CPUs. Raises InputError where its size is not known."""
+    if not isinstance(host.ram_total_gib, Known):
+        raise InputError("the host's memory cannot be read; describe it: --gpus cpu-64GB")
+    limit = host.cgroup_limit_gib
+    size = float(host.ram_total_gib.value)
+    if isinstance(limit, Known):
+        size = min(size, float(limit.value))
+    free = host.ram_available_gib
+    used = size - min(size, float(free.value)) if isinstance(free, Known) else 0.0
+    others: Amount = exact(used, "measured: memory in use now") if isinstance(free, Known) else Unknown("not readable")
+    return _cpu_card(exact(size, "measured: the host's memory"), others)
+
+
+def _cpu_card(size: Estimate, others: Amount) -> Card:
+    return Card(0, Model("CPU", round(size.value), size, None, CPU), size, others)
+
+
+def _group(group: str, text: str) -> tuple[int, Model]:
+    match = _GROUP.fullmatch(group)
+    if match is None:
+        raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU; write it like 8xA100-80GB")
+    count = int(match[1] or 1)
+    if count < 1:
+        raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU at all; write it like 8xA100-80GB")
+    model = find_model(match[2])
+    if model is None:
+        near = nearest_word(match[2], [one.name.rpartition("-")[0] for one in catalogue().values()])
+        raise InputError(
+            f'--gpus {text[:60]}: no GPU "{match[2][:40]}" is known; add its size, such as {match[2][:20]}-24GB',
+            nearest=near,
+        )
+    return count, model
+
+
+def find_model(word: str) -> Model | None:
+    """By a name as people, drivers or torch write it: `A100-80GB`, `RTX4090-24GB`, `NVIDIA H100 80GB HBM3`, `L4`."""
+    known = catalogue().get(_folded(word))
+    if known is not None:
+        return known
+    plain = re.sub(r"hbm\d\w?|sxm\d?|pcie", "", _folded(word))
+    known = catalogue().get(plain)
+    if known is not None:
+        return known
+    size = _SIZE.search(word.strip()) or re.search(r"(\d{1,4})\s*GB", word, re.IGNORECASE)
+    return None if size is None else _by_size(word, int(size[1]))
+
+
+def _by_size(word: str, nominal_gb: int) -> Model | None:
+    """Of a card that the catalogue lacks, or that it has with another size."""
+    if not 1 <= nominal_gb <= 4096:
+        return None
+    stem = _folded(_SIZE.sub("", word.strip()))
+    sibling = catalogue().get(stem)
+    total = Estimate(
+        nominal_gb * _USUAL_SHARE,
+        nominal_gb * _LEAST_SHARE,
+        nominal_gb * _MOST_SHARE,
+        f"computed: {word[:40]} is not in the catalogue of GPUs; its size less what drivers usually keep",
+    )
+    capability, family = (None, "unknown") if sibling is None else (sibling.capability, sibling.family)
+    return Model(word.strip()[:40], nominal_gb, total, capability, family)
+
+
+def _folded(word: str) -> str:
+    """Letters and digits in lower case, without the maker's words: they are written or left out at will."""
+    lower = word.lower()
+    for vendor in _VENDOR_WORDS:
+        lower = lower.replace(vendor, "")
+    return re.sub(r"[^a-z0-9]", "", lower).removeprefix("rtx")
+
+
+def live_cards(state: GpuState) -> tuple[Card, ...]:
+    """The GPUs of this host with what others hold. Raises InputError where none can be read."""
+    if not state.gpus:
+        reason = state.unavailable or "the driver lists none"
+        raise InputError(f"no GPU of this host can be read ({reason}); describe the hardware: --gpus 8xA100-80GB")
+    return tuple(_live(gpu) for gpu in state.gpus)
+
+
+def _live(gpu: Gpu) -> Card:
+    found = find_model(gpu.name)
+    measured = _torch_total(gpu, found)
+    model = found or Model(gpu.name, round(measured.value), measured, None, "unknown")
+    return Card(gpu.index, Model(gpu.name, *model[1:]), measured, _others(gpu))
+
+
+def _torch_total(gpu: Gpu, model: Model | None) -> Estimate:
+    """CUDA's own total is the driver's less its reserve; where the reserve is not told, as the catalogue has it."""
+    told = gpu.cuda_total_gib
+    if isinstance(told, Known):
+        return exact(float(told.value), "measured: NVML, total less the driver's reserve")
+    if isinstance(gpu.total_gib, Known):
+        total = float(gpu.total_gib.value)
+        if model is not None and abs(model.total_gib.value - total) < 0.05 * total:
+            return model.total_gib
+        return Estimate(total * 0.99, total * 0.97, total, "measured: NVML, total; the driver's reserve is not known")
+    if model is not None:
+        return model.total_gib
+    raise InputError(f"the size of GPU {gpu.index} ({gpu.name}) cannot be read; describe it: --gpus 1x{gpu.name}-80GB")
+
+
+def _others(gpu: Gpu) -> Amount:
+    if not isinstance(gpu.used_gib, Known):
+        return Unknown(f"the memory in use of GPU {gpu.index} cannot be read")
+    used = float(gpu.used_gib.value)
+    reserved = float(gpu.reserved_gib.value) if isinstance(gpu.reserved_gib, Known) else 0.0
+    return exact(max(0.0, used - reserved), "measured: NVML, used now")

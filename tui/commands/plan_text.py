@@ -1,0 +1,151 @@
+"""A memory plan as text: a bar a GPU, and for each model what it takes, with ranges and what stops it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine_probe.facts import Unknown
+from tui.commands.monitor_bar import ASCII, UNICODE, Share, drawn, legend
+from tui.output import terminal_width
+from tui.plain_text import asks_for_ascii
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine_probe.memory.accounting_result import RankMemory
+    from engine_probe.memory.cards import Card
+    from engine_probe.memory.estimates import Amount
+    from playbooks.placement import PlacedModel, Plan
+    from tui.commands.monitor_bar import Signs
+    from tui.output import Output
+
+_LEAST_BAR, _MOST_BAR = 20, 60
+
+
+def print_plan(output: Output, plan: Plan, *, ascii_only: bool) -> None:
+    """Verdict first, then GPUs, models and what was not known."""
+    signs = ASCII if ascii_only or asks_for_ascii() else UNICODE
+    output.text(_verdict(plan), "bold")
+    output.text()
+    bars = list(_bars(plan, signs))
+    for line in bars:
+        output.text(line)
+    output.text(legend(bars, signs))
+    for model in plan.models:
+        output.text()
+        _print_model(output, model)
+    notes = [*plan.notes]
+    if notes:
+        output.text()
+    for note in notes:
+        output.folded(note, "note: ")
+
+
+def _verdict(plan: Plan) -> str:
+    release = f"vLLM {plan.version}" if plan.version else "an unknown release of vLLM"
+    many = len(plan.models) > 1
+    if plan.fits:
+        return f"{'all models fit' if many else 'it fits'}, by the accounting of {release}"
+    failing = [model.launch.name for model in plan.models if not model.fits]
+    return f"does not fit: {', '.join(failing)}, by the accounting of {release}"
+
+
+def _bars(plan: Plan, signs: Signs) -> Iterator[str]:
+    """Cards that look the same are one line."""
+    names = [f"{card.name}  {card.total_gib.value:.1f} GiB" for card in plan.cards]
+    shares = [_shares(plan, card) for card in plan.cards]
+    heads = [_heading(plan, first, last) for first, last in _runs(names, shares)]
+    wide = max(map(len, heads), default=0)
+    width = max(_LEAST_BAR, min(_MOST_BAR, terminal_width() - wide - 12))
+    for (first, _), head in zip(_runs(names, shares), heads, strict=True):
+        card = plan.cards[first]
+        bar = drawn(shares[first], card.total_gib.value, width, signs)
+        free = card.total_gib.value - sum(share.size_gib for share in shares[first])
+        yield f"{head.ljust(wide)}  {bar}  {free:.1f} free"
+
+
+def _runs(names: list[str], shares: list[list[Share]]) -> list[tuple[int, int]]:
+    runs: list[tuple[int, int]] = []
+    for place, alike in enumerate(zip(names, shares, strict=True)):
+        if runs and alike == (names[runs[-1][0]], shares[runs[-1][0]]):
+            runs[-1] = (runs[-1][0], place)
+        else:
+            runs.append((place, place))
+    return runs
+
+
+def _heading(plan: Plan, first: int, last: int) -> str:
+    card = plan.cards[first]
+    index = f"{card.index}" if first == last else f"{card.index}-{plan.cards[last].index}"
+    return f"GPU {index}  {card.name}  {card.total_gib.value:.1f} GiB"
+
+
+def _shares(plan: Plan, card: Card) -> list[Share]:
+    """Each model that starts: weights, the KV pool, and the rest of what it holds."""
+    shares = []
+    if not isinstance(card.others_gib, Unknown) and card.others_gib.value > 0:
+        shares.append(Share("others", card.others_gib.value))
+    for model in plan.models:
+        memory = model.ranks.get(card.index)
+        if memory is None or not model.fits:
+            continue
+        held, weights, pool = (_value(one) for one in (memory.occupied, memory.parts.weights, memory.kv_pool))
+        if held is None or weights is None or pool is None:
+            continue
+        shares += [Share("weights", weights), Share("rest", max(0.0, held - weights - pool)), Share("kv_pool", pool)]
+    return shares
+
+
+def _print_model(output: Output, model: PlacedModel) -> None:
+    launch = model.launch
+    where = f"GPU {', '.join(map(str, model.gpus))}" if model.gpus else "the CPU"
+    output.text(f"{launch.name}  on {where}: {'fits' if model.fits else 'does not fit'}", "bold")
+    if model.why_not is not None:
+        output.folded(f"{model.why_not.text} ({model.why_not.id})")
+    if model.worst is not None:
+        _print_memory(output, model.worst)
+    for note in model.notes:
+        output.folded(f"not in these numbers, or to know: {note}")
+
+
+def _print_memory(output: Output, memory: RankMemory) -> None:
+    batch, parts = memory.batch, memory.parts
+    output.folded(
+        f"utilisation {memory.utilization:g}, length {memory.max_len}, {batch.seqs} requests and {batch.tokens} tokens "
+        f"a step ({memory.rules})"
+    )
+    amounts: dict[str, Amount] = {
+        "weights": parts.weights,
+        "activation": parts.activation,
+        "non-torch": parts.non_torch,
+        "CUDA graphs": parts.graphs,
+        "CUDA context": parts.context,
+        "budget": memory.budget,
+        "KV pool": memory.kv_pool,
+    }
+    for name, amount in amounts.items():
+        output.text(f"  {name:13}{_range(amount):28}{_source(amount)}")
+    room = memory.room
+    if not isinstance(room, Unknown):
+        output.text(
+            f"  {'per token':13}{room.bytes_per_token:,} bytes" if room.bytes_per_token else "  per token    unknown"
+        )
+        output.text(
+            f"  {'tokens':13}{room.tokens:,}, {room.concurrency:.2f} requests of {memory.max_len} tokens at once"
+        )
+
+
+def _range(amount: Amount) -> str:
+    if isinstance(amount, Unknown):
+        return "unknown"
+    if round(amount.low, 2) == round(amount.high, 2):
+        return f"{amount.value:.2f} GiB"
+    return f"{amount.value:.2f} GiB ({amount.low:.2f} to {amount.high:.2f})"
+
+
+def _source(amount: Amount) -> str:
+    return amount.reason if isinstance(amount, Unknown) else amount.source
+
+
+def _value(amount: Amount) -> float | None:
+    return None if isinstance(amount, Unknown) else amount.value
