@@ -287,7 +287,8 @@ def main(name: str = "eight") -> None:
     import time
 
     from tests.tui_samples import FAILED, backend, replaying
-    from tui.app import ConsoleApp, run_app
+    from tui.app import ConsoleApp
+    from tui.app_run import run_app
 
     readings = moving() if name == "moving" else [READINGS[name]]
     began = time.time()

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding
 
-from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
-from playbooks.session import FixOption, Hypothesis, Session, Step, Verdict
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from playbooks.session import FixOption, Hypothesis, Session, Step
+
 Place = Literal["monitor", "start", "wizard", "report", "help", "logs", "diagnosis"]
-_ORDER = tuple(Step)
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,8 @@ class Moment:
 
     place: Place
     session: Session | None = None
-    shown: Step = Step.SYMPTOM
+    shown: Step | None = None
+    """Of the wizard."""
     hypothesis: Hypothesis | None = None
     fix: FixOption | None = None
     over: bool = False
@@ -66,16 +65,6 @@ class Moment:
     """A line of a log is marked in its diagnosis."""
     monitor: MonitorMoment = MonitorMoment()
 
-    @property
-    def reached(self) -> Step:
-        return self.session.step if self.session else Step.SYMPTOM
-
-    def allows(self, decision: Decision) -> bool:
-        """Whether the case would take `decision` now."""
-        from playbooks.diagnose import allowed  # noqa: PLC0415 -- a case runs: the first screen needs none of it
-
-        return self.session is not None and not self.over and allowed(self.session, decision)
-
 
 @dataclass(frozen=True)
 class Action:
@@ -95,47 +84,19 @@ class Action:
     """Under which heading the help has it, where a place has several."""
 
 
-def _can_go_on(moment: Moment) -> bool:
-    return _ORDER.index(moment.shown) < _ORDER.index(moment.reached)
+def _in_wizard(condition: str) -> Callable[[Moment], bool]:
+    """One of tui/wizard_conditions.py."""
 
+    def holds(moment: Moment) -> bool:
+        from tui.wizard_conditions import CONDITIONS  # noqa: PLC0415 -- the first screen needs nothing of a case
 
-def _can_test(moment: Moment) -> bool:
-    chosen = moment.hypothesis
-    if chosen is None or moment.shown is not Step.HYPOTHESES:
-        return False
-    is_open = chosen.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
-    return is_open and moment.allows(RunExperiment("", chosen.id))
+        return CONDITIONS[condition](moment)
 
-
-def _can_apply(moment: Moment) -> bool:
-    return moment.shown is Step.FIX and moment.fix is not None and moment.allows(ApplyFix(moment.fix.id))
-
-
-def _can_edit(moment: Moment) -> bool:
-    """A fix in steps has no one value."""
-    return _can_apply(moment) and moment.fix is not None and not moment.fix.steps
-
-
-def _can_keep(moment: Moment) -> bool:
-    is_verified = moment.session is not None and moment.session.applied_fix is not None
-    return moment.shown is Step.VERIFY and is_verified and moment.allows(Finish())
-
-
-def _can_finish(moment: Moment) -> bool:
-    has_something = moment.session is not None and moment.session.progress.phase != "not begun"
-    return has_something and moment.allows(Finish()) and not _can_keep(moment)
+    return holds
 
 
 def _has_report(moment: Moment) -> bool:
     return moment.session is not None and bool(moment.session.report_path)
-
-
-def _can_advance(moment: Moment) -> bool:
-    return _can_go_on(moment) and not _can_test(moment) and not _can_apply(moment)
-
-
-def _shown_number(moment: Moment) -> int:
-    return _ORDER.index(moment.shown)
 
 
 _WIZARD: tuple[Place, ...] = ("wizard",)
@@ -204,24 +165,26 @@ ACTIONS: tuple[Action, ...] = (
            in_footer=False),
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
     Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
-           _can_test, step="2"),
+           _in_wizard("test"), step="2"),
     Action("apply_fix", "enter", "enter", "apply and verify", "Show the difference, ask, then apply and load again",
-           _WIZARD, _can_apply, step="3"),
+           _WIZARD, _in_wizard("apply"), step="3"),
     Action("keep", "enter", "enter", "keep and report", "Keep the fix, write the report, end what runs", _WIZARD,
-           _can_keep, step="4"),
+           _in_wizard("keep"), step="4"),
     Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
-           _can_advance, step="1, 2"),
-    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD, _can_edit),
+           _in_wizard("advance"), step="1, 2"),
+    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD,
+           _in_wizard("edit")),
     Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
-           lambda m: m.allows(Undo())),
-    Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD, _can_finish),
+           _in_wizard("undo")),
+    Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD,
+           _in_wizard("finish")),
     Action("report", "r", "r", "report", "Read the report of this case", _WIZARD, _has_report),
     Action("stop", "x", "x", "stop load", "End what runs now; the case stays open", _WIZARD,
-           lambda m: m.allows(Stop())),
-    Action("left", "left", "←", "back a step", "Look back at the step before", _WIZARD, lambda m: _shown_number(m) > 0,
+           _in_wizard("stop")),
+    Action("left", "left", "←", "back a step", "Look back at the step before", _WIZARD, _in_wizard("go back"),
            in_footer=False),
-    Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD, _can_go_on,
-           in_footer=False),
+    Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD,
+           _in_wizard("go on"), in_footer=False),
     Action("pause_log", "space", "space", "pause log", "Stop following the log; it goes on being collected", _WIZARD,
            lambda m: not m.log_paused),
     Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from textual import work
@@ -16,8 +13,8 @@ from textual.events import Event, InputEvent
 from textual.message import Message
 
 from engine_probe.errors import InputError
+from tui.app_run import run_app
 from tui.exports import keep_text
-from tui.host_view import host_view
 from tui.running import Backend, CannotOpenError, CaseRun, EngineView
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import Confirm
@@ -35,10 +32,10 @@ if TYPE_CHECKING:
     from tui.opened_log import OpenedLog
     from tui.screens.start import StartScreen
     from tui.screens.wizard import WizardScreen
+    from tui.widgets.memory_pane import HostView
 
-HANGUP_SECONDS = 15.0
-_GARBAGE_THRESHOLDS = (2_000, 10, 10)
-_STARTED_SECONDS = 3.0
+_SCREENS_OF_MONITOR = 2
+"""The monitor, and Textual's own empty one below it."""
 EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
 
 
@@ -122,7 +119,9 @@ class ConsoleApp(App[int]):
         from tui.screens.monitor import MonitorScreen  # noqa: PLC0415
 
         self.push_screen(MonitorScreen())
-        self._watching.start()
+        self._watching.start()  # where it was not started before
+        if self._watching.newest is not None:
+            self.post_message(self.Looked(self._watching.newest))
         if self._start == "wizard" or self._deployment is not None:
             self.open_start()
             self.open_case(self._deployment)
@@ -156,7 +155,13 @@ class ConsoleApp(App[int]):
     def _find_engine(self) -> None:
         self.post_message(self.EngineFound(self.backend.find_engine()))
 
+    def watch_host(self) -> None:
+        """Begin before the screen is there: a driver takes its time to answer for the first time."""
+        self._watching.start()
+
     def on_console_app_looked(self, message: Looked) -> None:
+        if message.look is self._look:
+            return
         self._look = message.look
         for screen in self.screen_stack:
             if isinstance(screen, ConsoleScreen) and screen.is_mounted:
@@ -172,7 +177,7 @@ class ConsoleApp(App[int]):
 
     def _tell_screens(self) -> None:
         """What lies over the monitor draws the host by itself."""
-        view = host_view(self._look.reading) if self._look is not None and len(self.screen_stack) > 2 else None
+        view = self._host_view()
         for screen in self.screen_stack:
             if not isinstance(screen, ConsoleScreen) or not screen.is_mounted:
                 continue
@@ -180,6 +185,13 @@ class ConsoleApp(App[int]):
                 screen.set_host(view)
             if self._engine is not None:
                 screen.set_engine(self._engine)
+
+    def _host_view(self) -> HostView | None:
+        if self._look is None or len(self.screen_stack) <= _SCREENS_OF_MONITOR:
+            return None
+        from tui.host_view import host_view  # noqa: PLC0415
+
+        return host_view(self._look.reading)
 
     @work(exclusive=True, group="open")
     async def open_case(self, deployment: Path | None) -> None:
@@ -348,6 +360,7 @@ def run_console(
         interval_seconds=interval_seconds,
         glyphs=choose(ascii_only),
     )
+    app.watch_host()
     code = asyncio.run(run_app(app))
     if app.bug is not None:
         raise app.bug
@@ -356,34 +369,3 @@ def run_console(
 
         sys.stdout.write("\n".join(farewell(app.last_session, temporary=app.last_is_temporary)) + "\n")
     return code
-
-
-def _end_without_terminal(app: ConsoleApp) -> None:
-    """The terminal is gone: nothing is written to it any more, because Textual waits for ever for what it wrote.
-
-    If the way out is blocked all the same, the process ends; the probe sees that and cleans up by itself.
-    """
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (sys.__stdout__, sys.__stderr__):
-        if stream is not None:
-            os.dup2(nowhere, stream.fileno())
-    last_resort = threading.Timer(HANGUP_SECONDS, os._exit, (128 + signal.SIGHUP,))
-    last_resort.daemon = True
-    last_resort.start()
-    app.end_by_signal(signal.SIGHUP)
-
-
-def _keep_what_stays() -> None:
-    """What was made while starting is not looked through for garbage again and again."""
-    gc.collect()
-    gc.freeze()
-
-
-async def run_app(app: ConsoleApp) -> int:
-    """Signals are handled between two events, never inside one: the console leaves by its own way out."""
-    loop = asyncio.get_running_loop()
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)  # a command that ends soon postpones it (tui/cli.py); this one stays
-    loop.call_later(_STARTED_SECONDS, _keep_what_stays)
-    loop.add_signal_handler(signal.SIGTERM, app.end_by_signal, signal.SIGTERM)
-    loop.add_signal_handler(signal.SIGHUP, _end_without_terminal, app)
-    return await app.run_async() or 0

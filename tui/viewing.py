@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.index_wanted import Wanted
-from tui.app import ConsoleApp, run_app
+from tui.app import ConsoleApp
+from tui.app_run import run_app
 from tui.backend import real_backend
 from tui.opened_log import OpenedLog
 from tui.themes.glyphs import choose

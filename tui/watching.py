@@ -38,6 +38,8 @@ class Watching:
         self._backend, self._told, self._failed = backend, told, failed
         self._interval = 1.0
         self._is_over = False
+        self.newest: Look | None = None
+        """Also what was found before anybody could be told."""
         self._changed = threading.Event()
         self._older: Reading | None = None
         self._newer: Reading | None = None
@@ -47,8 +49,10 @@ class Watching:
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        self._changed.clear()
-        self._thread.start()
+        """Once; another call does nothing."""
+        if not self._thread.is_alive():
+            self._changed.clear()
+            self._thread.start()
 
     def stop(self) -> None:
         self._is_over = True
@@ -68,7 +72,8 @@ class Watching:
             watch = self._backend.watch()
             try:
                 while not self._is_over:
-                    self._told(self._look(watch))
+                    self.newest = self._look(watch)
+                    self._told(self.newest)
                     self._wait(watch)
             finally:
                 watch.close()

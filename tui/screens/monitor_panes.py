@@ -45,7 +45,6 @@ class MonitorPanes(OpensLogs):
     MonitorPanes { layout: vertical; }
     #top { background: $panel; }
     #detail { dock: bottom; margin-bottom: 1; }
-    MonitorPanes.-airy .pane { margin-top: 1; }
     MonitorPanes.-bare #top, MonitorPanes.-bare #tabs, MonitorPanes.-bare #keys { display: none; }
     MonitorPanes.-bare #detail { margin-bottom: 0; }
     """
@@ -55,8 +54,6 @@ class MonitorPanes(OpensLogs):
         glyphs = self.console.glyphs
         self._top, self._tabs = OneLine(glyphs, id="top"), TabLine(glyphs, id="tabs")
         self.panes: dict[Pane, RowPane] = {name: _CLASSES[name](glyphs, id=name) for name in PANES}
-        for pane in self.panes.values():
-            pane.add_class("pane")
         self._detail = OneLine(glyphs, id="detail")
         self._newest: Look | None = None
         self._kept = History()
@@ -161,10 +158,12 @@ class MonitorPanes(OpensLogs):
         height = max(self.size.height - lines, 0)
         given = heights(rooms, height)
         left = height - sum(given.values())
-        self.set_class(left >= len(PANES) and not self.has_class("-bare"), "-airy")
+        above = int(left >= len(PANES) and not self.has_class("-bare"))
         for name, rows in given.items():
+            pane = self.panes[name]
+            if pane.styles.margin.top != above:
+                pane.styles.margin = (above, 0, 0, 0)
             if rows != self._heights.get(name):
-                pane = self.panes[name]
                 pane.styles.height = rows
                 pane.display = rows > 0
                 pane.can_focus = rows > 1

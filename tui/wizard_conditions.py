@@ -1,0 +1,79 @@
+"""When the wizard's actions are offered. Imported when the wizard asks it: the first screen needs nothing of a case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
+from playbooks.diagnose import allowed
+from playbooks.session import Step, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui.actions import Moment
+
+_ORDER = tuple(Step)
+
+
+def allows(moment: Moment, decision: Decision) -> bool:
+    """Whether the case would take `decision` now."""
+    return moment.session is not None and not moment.over and allowed(moment.session, decision)
+
+
+def _shown(moment: Moment) -> Step:
+    return moment.shown or Step.SYMPTOM
+
+
+def _can_go_back(moment: Moment) -> bool:
+    return _ORDER.index(_shown(moment)) > 0
+
+
+def _can_go_on(moment: Moment) -> bool:
+    reached = moment.session.step if moment.session else Step.SYMPTOM
+    return _ORDER.index(_shown(moment)) < _ORDER.index(reached)
+
+
+def _can_test(moment: Moment) -> bool:
+    chosen = moment.hypothesis
+    if chosen is None or moment.shown is not Step.HYPOTHESES:
+        return False
+    is_open = chosen.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
+    return is_open and allows(moment, RunExperiment("", chosen.id))
+
+
+def _can_apply(moment: Moment) -> bool:
+    return moment.shown is Step.FIX and moment.fix is not None and allows(moment, ApplyFix(moment.fix.id))
+
+
+def _can_edit(moment: Moment) -> bool:
+    """A fix in steps has no one value."""
+    return _can_apply(moment) and moment.fix is not None and not moment.fix.steps
+
+
+def _can_keep(moment: Moment) -> bool:
+    is_verified = moment.session is not None and moment.session.applied_fix is not None
+    return moment.shown is Step.VERIFY and is_verified and allows(moment, Finish())
+
+
+def _can_finish(moment: Moment) -> bool:
+    has_something = moment.session is not None and moment.session.progress.phase != "not begun"
+    return has_something and allows(moment, Finish()) and not _can_keep(moment)
+
+
+def _can_advance(moment: Moment) -> bool:
+    return _can_go_on(moment) and not _can_test(moment) and not _can_apply(moment)
+
+
+CONDITIONS: dict[str, Callable[[Moment], bool]] = {
+    "test": _can_test,
+    "apply": _can_apply,
+    "edit": _can_edit,
+    "keep": _can_keep,
+    "finish": _can_finish,
+    "advance": _can_advance,
+    "undo": lambda moment: allows(moment, Undo()),
+    "stop": lambda moment: allows(moment, Stop()),
+    "go back": _can_go_back,
+    "go on": _can_go_on,
+}
