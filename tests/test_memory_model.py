@@ -218,7 +218,7 @@ def test_tables_that_are_made_while_loading(tmp_path: Path, config: dict[str, An
 
 
 def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no config.json"):
+    with pytest.raises(InputError, match=r"no config\.json"):
         read_model(tmp_path)
     with pytest.raises(InputError, match="no such folder"):
         read_model(tmp_path / "gone")
