@@ -19,6 +19,7 @@ _SIZE = re.compile(r"([\d.]+) ?(\w+)")
 _IN_USE = re.compile(r"(this process|Process \d+) has ([\d.]+ \w+) memory in use")
 # What one engine holds beside torch's own pool: context, NCCL, cuBLAS. 0.5 GiB alone, up to 2.1 with NCCL on an H100.
 _USUAL_CONTEXT_GIB = 0.5
+_MOST_BESIDE_THE_POOL_GIB = 8.0
 
 
 def _size_gib(lookup: Lookup, name: str) -> float:
@@ -38,7 +39,8 @@ def _text_gib(text: str) -> float:
 def _own_gib(lookup: Lookup, capacity_gib: float) -> float:
     """What this process holds: as said, else the listed process that fits torch's own pool, else that pool.
 
-    In a container torch does not know its own pid on the host, so that it lists itself as `Process N`.
+    In a container torch does not know its own pid on the host, so that it lists itself as `Process N`. One that holds
+    far more than the pool is a neighbour: the context, NCCL and libraries do not take so much.
     """
     pool_gib = _pool_gib(lookup)
     answer = lookup("processes")
@@ -46,7 +48,8 @@ def _own_gib(lookup: Lookup, capacity_gib: float) -> float:
     said = [_text_gib(size) for who, size in listed if who == "this process"]
     if said and said[0] <= capacity_gib:  # WSL says 17179869184 GiB
         return said[0]
-    fitting = [size for _, text in listed if (size := _text_gib(text)) >= pool_gib - 0.01 and size <= capacity_gib]
+    most_gib = min(capacity_gib, pool_gib + _MOST_BESIDE_THE_POOL_GIB)
+    fitting = [size for _, text in listed if pool_gib - 0.01 <= (size := _text_gib(text)) <= most_gib]
     return min(fitting) if fitting else pool_gib + _USUAL_CONTEXT_GIB
 
 

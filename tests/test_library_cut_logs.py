@@ -59,6 +59,10 @@ def ids(library: tuple[Loaded, ...], covers: Wrappers, log: str) -> list[str]:
 
 
 FAULT = f"RuntimeError: CUDA error: an illegal memory access was encountered\n{NOTES}"
+MUCH = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.31 GiB. GPU 0 has a total capacity of 44.39 GiB of which 1.90 GiB is free. "
+    "Including non-PyTorch memory, this process has 42.48 GiB memory in use."
+)
 IN_THE_CACHE = "/home/u/.cache/vllm/torch_compile_cache/0a1b/rank_0_0/inductor_cache/qz/cqz.py:call"
 BNB = "INFO 05-01 10:00:00 [loader.py:1137] Loading weights with BitsAndBytes quantization. May take a while ...\n"
 
@@ -109,6 +113,54 @@ BNB = "INFO 05-01 10:00:00 [loader.py:1137] Loading weights with BitsAndBytes qu
             "Prompt: 'A word', Generated text: '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'\n",
         ),
         ("torch-abi-mismatch", "ImportError: /opt/venv/lib/python3.12/site-packages/vllm/_C.abi3.so: undefined symbol: _ZNK3c1010TensorImpl4sizeEl\n"),
+        (
+            "disk-full",
+            "(raylet) [2025-05-01 10:00:00,007 E 7 9] (raylet) file_system_monitor.cc:111: /tmp/ray/session_1 is over 95% full, available space: 3865470566; capacity: 96636764160. Object creation will fail if spilling is required.\n",
+        ),
+        (
+            "disk-full",
+            raised(
+                "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, message: \"No space left on device\" })",
+                "safetensors/torch.py:save_file",
+            ),
+        ),
+        (
+            "pp-unsupported-here",
+            raised("NotImplementedError: Pipeline parallelism is not supported yet with multiprocessing.", "vllm/config.py:_verify_args"),
+        ),
+        ("oom-while-serving", raised(MUCH, "vllm/v1/worker/gpu_worker.py:sample_tokens", "vllm/v1/worker/gpu_model_runner.py:sample_tokens")),
+        (
+            "oom-while-serving",
+            logged(
+                "ERROR 05-01 10:00:00 serving_chat.py:661]",
+                raised(MUCH, "vllm/engine/multiprocessing/client.py:_process_request", "vllm/model_executor/layers/activation.py:forward_cuda"),
+            ),
+        ),
+        ("quant-weights-vs-config", raised("KeyError: 'layers.0.mlp.up_proj.weight.bitmask'", "vllm/model_executor/models/orbit.py:load_weights")),
+        ("attention-backend-unsupported-gpu", raised("AssertionError: paged_mla_decode requires gfx950 (CDNA4), got gfx90a", "aiter/ops/triton/mla.py:decode")),
+        (
+            "cuda-error-while-serving",
+            logged(
+                "(EngineCore_0 pid=7) ERROR 05-01 10:00:00 [core.py:702]",
+                "EngineCore encountered a fatal error.\n"
+                + raised(
+                    f"RuntimeError: Worker failed with error '{FAULT.removeprefix('RuntimeError: ')}\n', please check the stack trace above for the root cause",
+                    "vllm/v1/engine/core.py:run_engine_core",
+                    "vllm/v1/executor/multiproc_executor.py:get_response",
+                ),
+            ),
+        ),
+        (
+            "quant-kernel-missing-on-platform",
+            raised(
+                "ValueError: Failed to find a kernel that can implement the WNA16 linear layer. Reasons: \n"
+                " MacheteLinearKernel cannot implement due to: Machete only supported on CUDA\n"
+                " MarlinLinearKernel cannot implement due to: Marlin only supported on CUDA\n"
+                " BitBLASLinearKernel cannot implement due to: bitblas is not installed. Please install bitblas by running `pip install bitblas>=0.1.0`",
+                "vllm/model_executor/layers/quantization/kernels/mixed_precision/__init__.py:choose_mp_linear_kernel",
+            ),
+        ),
+        ("python-package-missing", raised("ModuleNotFoundError: No module named 'triton.language'", "vllm/model_executor/layers/quantization/awq_triton.py:<module>")),
     ],
 )  # fmt: skip
 def test_first_cause(library: tuple[Loaded, ...], covers: Wrappers, wanted: str, log: str) -> None:
@@ -120,6 +172,8 @@ def test_first_cause(library: tuple[Loaded, ...], covers: Wrappers, wanted: str,
     [
         ("torch-abi-mismatch", "ImportError: /src/vllm/_C.abi3.so: undefined symbol: _Z19gelu_and_mul_packedRN2at6TensorES1_\n"),
         ("quantization-method-unknown", "RuntimeError: ('Quantization scheme is not supported for ', 'the current GPU. Min capability: 90. ', 'Current capability: 86.')\n"),
+        ("safetensors-file-corrupt", "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull })\n"),
+        ("triton-torch-mismatch", "ModuleNotFoundError: No module named 'triton.language'\n"),
         ("float16-overflow", "Prompt: 'A word', Generated text: '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'\n"),
         (
             "compile-cache-stale",  # this very start made that graph
