@@ -57,14 +57,15 @@ def rank_memory(asked: Asked, card: Card, rank: int, near: Neighbours) -> RankMe
     rows = rules_of(asked.version, asked.wants_v1)
     if card.family == CPU:
         return on_cpu(asked, rows[0], card, rank, near)
-    found = [_by_rules(asked, rules, card, rank, near) for rules in rows]
+    weights = _weights(asked, rank, card.family)
+    found = [_by_rules(asked, rules, card, rank, near, weights) for rules in rows]
     return found[0] if len(found) == 1 else covering(found)
 
 
-def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) -> RankMemory:
+def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours, weights: Amount) -> RankMemory:
     values = asked.values
     batch = batch_of(values, rules, asked.max_len, card.total_gib.value, counts_as_a100=card.counts_as_a100)
-    parts = _parts(asked, rules, card, rank, batch)
+    parts = _parts(asked, rules, card, rank, batch, weights)
     share = values.utilization or rules.utilization
     budget = card.total_gib.scaled(share)
     taken = near.models_gib + (0.0 if isinstance(near.others_gib, Unknown) else near.others_gib.value)
@@ -95,7 +96,7 @@ def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbour
     return replace(memory, why_not=stops_start(memory, rules, near))
 
 
-def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch) -> Parts:
+def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch, weights: Amount) -> Parts:
     values, shape = asked.values, asked.shape
     stage = values.parallel.stage_of(rank)
     worker = Worker(card.family, is_first=stage == 0, is_last=stage == values.parallel.pp - 1)
@@ -104,7 +105,7 @@ def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch) -> P
     inside = rules.graphs_inside if values.estimates_graphs is None else values.estimates_graphs and rules.can_estimate
     none = exact(0.0, "computed: this release takes graphs into no account")
     return Parts(
-        weights=_weights(asked, rank, card.family),
+        weights=weights,
         activation=activation.peak,
         graphs=graphs_of("captured", values, shape, rules, batch, card.family),
         graphs_in_budget=graphs_of("estimated", values, shape, rules, batch, card.family) if inside else none,

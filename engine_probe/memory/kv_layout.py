@@ -97,7 +97,7 @@ class KvLayout:
 
     def longest_length(self, pool_bytes: int | Sequence[int], most: int = _LONGEST) -> int:
         """The longest max-model-len up to `most` that starts with this pool; 0 where not even one token fits."""
-        if not self.groups:
+        if not self.groups or self.fits(pool_bytes, most):
             return most
         low, high = 0, max(0, most)
         while low < high:
