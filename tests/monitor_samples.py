@@ -109,7 +109,7 @@ CHAT = Server(
 CODE = Server(
     name="code-13b", model="codellama/CodeLlama-13b-Instruct-hf", pid=5100, pids=(5100, 5101), state="loading",
     started=NOON - 31, stage=Known("weight_load", "parsed", "code.log:33"), stage_detail="4 of 6 shards",
-    stage_since=NOON - 9, version=known("0.19.0"), gpus=(4,), memory=(split(4, 13.2, 13.0, None),),
+    stage_since=NOON - 9, version=known("0.19.0"), gpus=(4,), memory=(split(4, 13.2, 9.0, None),),
 )  # fmt: skip
 ORPHAN = Server(
     name="VLLM::EngineCore", model="not known", pid=4711, pids=(4711,), state="orphan", started=NOON - 17_400,
@@ -195,7 +195,7 @@ NONE = replace(EIGHT, gpus=GpuState(unavailable=NO_GPU), servers=(), processes=(
 ONE = replace(
     EIGHT,
     gpus=replace(EIGHT.gpus, gpus=(gpu(0, 13.2, busy=4, processes=(GpuProcess(5101, "VLLM", known(13.2)),)),)),
-    servers=(replace(CODE, gpus=(0,), memory=(split(0, 13.2, 13.0, None),)),),
+    servers=(replace(CODE, gpus=(0,), memory=(split(0, 13.2, 9.0, None),)),),
     processes=PROCESSES[6:8],
 )
 SIXTEEN = replace(

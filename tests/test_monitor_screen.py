@@ -139,7 +139,7 @@ async def test_memory_is_split_by_model_and_purpose():
         rows = {line[3]: line for line in drawn(app)[3:11]}
         assert re.search(r"█+▓+▒+·+ 71\.8 / 79\.3 GiB  peak 72\.4   chat-70b tp0 ", rows["0"])
         assert re.search(r"█+░·+ 13\.2 / 79\.3 GiB  peak 13\.2   code-13b ▸ weights ", rows["4"])
-        assert re.search(r"░+·+ 70\.1 / 79\.3 GiB .* orphan pid 4711 !", rows["5"])
+        assert re.search(r"╳+·+ 70\.1 / 79\.3 GiB .* orphan pid 4711 !", rows["5"])
         assert re.search(r"╳+·+ 22\.0 / 79\.3 GiB .* python pid 6001", rows["6"])
         assert "░ split not known" in text_of(app)
         bar = re.search(r"(█+)(▓+)(▒+)(·+)", rows["0"])

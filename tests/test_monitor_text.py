@@ -172,7 +172,8 @@ def test_a_bar_is_as_wide_as_it_is_asked_for(width: int) -> None:
 def test_what_a_model_uses_without_a_known_purpose_is_not_given_one() -> None:
     one = server(memory=(MemorySplit(0, known(30.0), known(10.0), NOT_KNOWN, NOT_KNOWN),))
     seen = with_gpus(gpu(0, used=40.0), servers=(one,))
-    assert shares_of(seen.gpus.gpus[0], seen) == [Share("not_known", 30.0), Share("others", 10.0)]
+    weights, rest = Share("weights", 10.0, one.pid), Share("not_known", 20.0, one.pid)
+    assert shares_of(seen.gpus.gpus[0], seen) == [weights, rest, Share("others", 10.0)]
     unknown = with_gpus(gpu(0, used_gib=NOT_KNOWN), servers=(one,))
     assert shares_of(unknown.gpus.gpus[0], unknown) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from playbooks.alert import number
@@ -41,10 +41,11 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Share:
-    """A run of the bar; `sign` names a field of `Signs`."""
+    """A run of the bar; `sign` names a field of `Signs`, `owner` is the pid of the model's server."""
 
     sign: str
     size_gib: float
+    owner: int | None = None
 
 
 def shares_of(gpu: Gpu, reading: Reading) -> list[Share]:
@@ -59,29 +60,48 @@ def shares_of(gpu: Gpu, reading: Reading) -> list[Share]:
         for share in _of_server(server, gpu.index, reading)
     ]
     rest = used - sum(share.size_gib for share in shares)
-    return [*shares, Share("others", rest)] if rest > 0 else shares
+    if rest <= 0:
+        return _no_more_than(used, shares)
+    return [*shares, Share("others" if gpu.processes_unavailable is None else "not_known", rest)]
+
+
+def _no_more_than(used_gib: float, shares: list[Share]) -> list[Share]:
+    """A log says what was planned, the driver what is held: a bar is as long as the latter."""
+    told_gib = sum(share.size_gib for share in shares)
+    return [replace(share, size_gib=share.size_gib * used_gib / told_gib) for share in shares] if told_gib > 0 else []
 
 
 def _of_server(server: Server, index: int, reading: Reading) -> Iterable[Share]:
-    for split in server.memory:
-        weights, pool = number(split.weights_gib), number(split.kv_pool_gib)
-        if split.gpu == index and weights is not None and pool is not None:
-            yield Share("weights", weights)
-            yield Share("kv_pool", pool)
-            if (rest := number(split.rest_gib)) is not None:
-                yield Share("rest", rest)
-            return
-    if (held := held_by_gpu(server, reading.processes).get(index)) is not None:
-        yield Share("not_known", held)
+    held = held_by_gpu(server, reading.processes).get(index)
+    split = next((one for one in server.memory if one.gpu == index), None)
+    weights, pool, rest = (
+        (number(split.weights_gib), number(split.kv_pool_gib), number(split.rest_gib)) if split else (None, None, None)
+    )
+    known = [("weights", weights), ("kv_pool", pool)]
+    if weights is not None and pool is not None:
+        known.append(("rest", rest))
+    elif held is not None:
+        known.append(("not_known", held - (weights or 0.0) - (pool or 0.0)))
+    for sign, size_gib in known:
+        if size_gib is not None and size_gib >= 0:
+            yield Share(sign, size_gib, server.pid)
 
 
-def drawn(shares: Sequence[Share], total_gib: float, width: int, signs: Signs) -> str:
-    """`width` signs. Each run ends where its sum ends, so that rounding never adds up."""
-    text, sum_gib = "", 0.0
+def cells_of(shares: Sequence[Share], total_gib: float, width: int) -> list[int]:
+    """How many of `width` cells each run takes. It ends where its sum ends, so that rounding never adds up."""
+    cells: list[int] = []
+    sum_gib = 0.0
     for share in shares:
         sum_gib += max(share.size_gib, 0.0)
         end = min(round(sum_gib / total_gib * width), width) if total_gib > 0 else 0
-        text += getattr(signs, share.sign) * (end - len(text))
+        cells.append(end - sum(cells))
+    return cells
+
+
+def drawn(shares: Sequence[Share], total_gib: float, width: int, signs: Signs) -> str:
+    """`width` signs."""
+    runs = zip(shares, cells_of(shares, total_gib, width), strict=True)
+    text = "".join(getattr(signs, share.sign) * cells for share, cells in runs)
     return text + signs.free * (width - len(text))
 
 

@@ -72,7 +72,7 @@ ASCII = replace(
     other="-",
     free=".",
     pool="=",
-    unsplit="%",
+    unsplit="+",
     others="x",
     levels="_.:-=+*#",
     line_done="=",

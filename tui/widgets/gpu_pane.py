@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
 from tui.widgets.clean_text import clean
-from tui.widgets.gpu_pane_bar import Purpose, Share, draw_bar, glyph_of, shares_of_gpu, shares_of_slice
+from tui.widgets.gpu_pane_bar import draw_bar, glyph_of, shares_of, shares_of_slice
 from tui.widgets.monitor_words import SHORT_STAGES, number, of, right, size, sparkline, whole, word
 from tui.widgets.row_pane import MARK_CELLS, PaneContent, Piece, Row, RowPane, cells_of, fit
 from tui.widgets.words import cell, gib
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
     from engine_probe.hardware.gpus import Gpu, GpuProcess, MigSlice
     from engine_probe.hardware.reading import ProcessReading, Reading, Server
+    from tui.commands.monitor_bar import Share
     from tui.screens.monitor_history import History
     from tui.themes.glyphs import Glyphs
 
 _INDEX, _NUMBERS, _UTIL, _LEAST_WHAT, _LEAST_BAR = 5, 18, 6, 18, 20
 _GOOD_WHAT, _MOST_BAR, _MOST_WHAT = 24, 72, 48
-_NAMES: dict[Purpose, str] = {
+_NAMES: dict[str, str] = {
     "weights": "weights",
-    "pool": "KV pool",
+    "kv_pool": "KV pool",
     "rest": "graphs and rest",
-    "unsplit": "split not known",
+    "not_known": "split not known",
     "others": "others",
 }
-_SHORT_NAMES: dict[Purpose, str] = {**_NAMES, "pool": "KV", "rest": "rest"}
+_SHORT_NAMES: dict[str, str] = {**_NAMES, "kv_pool": "KV", "rest": "rest"}
 _RANK = re.compile(r"_((?:[A-Z]{2}\d+_?)+)$")
 
 
@@ -76,24 +77,24 @@ def draw_gpus(
     if gpus.unavailable is not None or not gpus.gpus:
         return _no_gpu(gpus.unavailable or "the driver reports none on this host")
     columns = columns_for(width)
-    purposes: set[Purpose] = set()
+    signs: set[str] = set()
     rows: list[tuple[str, Row]] = []
     for gpu in gpus.gpus:
-        shares = () if gpu.slices else shares_of_gpu(gpu, reading.servers, colours)
-        purposes |= {share.purpose for share in shares}
-        bar = draw_bar(shares, number(gpu.total_gib) or 0.0, columns.bar, glyphs)
+        shares = [] if gpu.slices else shares_of(gpu, reading)
+        signs |= {share.sign for share in shares}
+        bar = draw_bar(shares, number(gpu.total_gib) or 0.0, columns.bar, colours, glyphs)
         rows.append(
             (f"{gpu.index}", _gpu_row(gpu, bar, _what(gpu, reading, colours, glyphs), columns, history, glyphs))
         )
         for part in gpu.slices:
-            shares = shares_of_slice(part, reading.servers, colours)
-            purposes |= {share.purpose for share in shares}
+            shares = shares_of_slice(gpu, part, reading)
+            signs |= {share.sign for share in shares}
             rows.append((f"{gpu.index}.{part.index}", _slice_row(gpu, part, shares, reading, colours, columns, glyphs)))
     for index, since in history.gone:
         words = f"not reported by the driver since {since}: lost, or taken away"
         rows.append((f"{index}", ((cell(f"{index}", _INDEX), "$error bold"), (words, "$error"))))
     rows.sort(key=lambda one: [int(number) for number in one[0].split(".")])
-    heading = _heading(purposes, columns, width, glyphs)
+    heading = _heading(signs, columns, width, glyphs)
     return PaneContent(heading, tuple(fit(row, width) for _, row in rows), tuple(key for key, _ in rows))
 
 
@@ -103,12 +104,12 @@ def _no_gpu(why: str) -> PaneContent:
     return PaneContent((("GPUs  ", "bold"), *words), (ways,), ("none",))
 
 
-def _heading(purposes: set[Purpose], columns: GpuColumns, width: int, glyphs: Glyphs) -> Row:
+def _heading(signs: set[str], columns: GpuColumns, width: int, glyphs: Glyphs) -> Row:
     labels = [("°C", columns.temperature), ("W", columns.power)]
     tail = right("util", _UTIL) + "".join(right(name, cells) for name, cells in labels if cells)
     left: Row = ()
     for title, names, gap in (("GPU memory   ", _NAMES, "   "), ("GPUs  ", _SHORT_NAMES, "  ")):
-        legend = [f"{glyph_of(purpose, glyphs)} {name}" for purpose, name in names.items() if purpose in purposes]
+        legend = [f"{glyph_of(sign, glyphs)} {name}" for sign, name in names.items() if sign in signs]
         left = ((title, "bold"), (gap.join([*legend, f"{glyphs.free} free"]), "$quiet"))
         room = width + MARK_CELLS - cells_of(left) - len(tail)
         if room > 1:
@@ -154,13 +155,13 @@ def _gpu_row(gpu: Gpu, bar: Row, what: Row, columns: GpuColumns, history: Histor
 def _slice_row(
     gpu: Gpu,
     part: MigSlice,
-    shares: tuple[Share, ...],
+    shares: Sequence[Share],
     reading: Reading,
     colours: Mapping[int, str],
     columns: GpuColumns,
     glyphs: Glyphs,
 ) -> Row:
-    bar = draw_bar(shares, number(part.total_gib) or 0.0, columns.bar, glyphs)
+    bar = draw_bar(shares, number(part.total_gib) or 0.0, columns.bar, colours, glyphs)
     if number(part.used_gib) is None:
         why = part.used_gib.reason if isinstance(part.used_gib, Unknown) else ""
         bar = ((cell(f"? {why}", columns.bar), "$warning"),)

@@ -98,15 +98,3 @@ def sparkline(values: Sequence[float | None], top: float, cells: int, glyphs: Gl
         for value in seen
     )
     return " " * (cells - len(drawn)) + drawn
-
-
-def cells_of_shares(sizes: Sequence[float], total: float, width: int) -> list[int]:
-    """So many cells of a bar each, together no more than `width`; what is there at all gets one where there is room."""
-    if total <= 0 or width <= 0:
-        return [0] * len(sizes)
-    exact = [max(one, 0.0) / total * width for one in sizes]
-    cells = [max(int(one + 0.5), 1 if one > 0 else 0) for one in exact]
-    while sum(cells) > width:
-        most = max(range(len(cells)), key=lambda i: (cells[i] - exact[i], cells[i]))
-        cells[most] -= 1
-    return cells
