@@ -42,6 +42,12 @@ _MOVES = (
     ("tab", "between the step and the log"),
     ("ctrl+c", "ask to leave, or leave a log; in a question, no"),
 )
+_MONITOR_MOVES = (
+    ("↑ ↓ home end", "mark another row of the pane that has the keys"),
+    ("pgup pgdn, wheel", "scroll a page, or three rows"),
+    ("tab shift+tab", "to the next open pane, or to the one before"),
+    ("click", "marks a row, two open it; on a folded pane one opens it"),
+)
 _STEPS = (
     ("1 Symptom", "what is wrong, for which model, at which stage, printed by which layer"),
     ("2 Hypotheses", "the likeliest causes, each with an experiment that could refute it"),
@@ -63,7 +69,7 @@ def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
     rows += [row for name, text in _STEPS if first == "wizard" for row in _pair(name, text, width)]
     rows += _all_keys(width, first)[0 if rows else 1 :]
     rows += [part(""), part("Marking and scrolling", "bold")]
-    moves = _LOG_MOVES if first == "logs" else _MOVES
+    moves = {"logs": _LOG_MOVES, "monitor": _MONITOR_MOVES}.get(first, _MOVES)
     rows += [row for keys, text in moves for row in _pair(keys, text, width)]
     rows += [part(""), part("Layers, as the log's first column names them", "bold")]
     for layer, letter in LAYER_LETTERS.items():
@@ -77,7 +83,21 @@ def draw_help(width: int, glyphs: Glyphs, first: Place = "wizard") -> Content:
         (glyphs.unknown, "could not be decided, and the reason is beside it", "$warning"),
     )
     rows += [part(f"  {glyph}  ", style) + part(words) for glyph, words, style in glyph_words]
+    if first == "monitor":
+        rows += _memory_rows(glyphs)
     return lines(rows)
+
+
+def _memory_rows(glyphs: Glyphs) -> list[Content]:
+    memory = (
+        (glyphs.used, "weights of a model, in the model's colour"),
+        (glyphs.pool, "its KV cache pool"),
+        (glyphs.other, "its CUDA graphs, activations and the rest"),
+        (glyphs.unsplit, "a model's, but neither its log nor a plan says what for"),
+        (glyphs.others, "other processes', or of an engine whose parent is gone"),
+        (glyphs.free, "free"),
+    )
+    return [part(""), part("GPU memory", "bold"), *(part(f"  {glyph}  ") + part(words) for glyph, words in memory)]
 
 
 def _all_keys(width: int, first: Place) -> list[Content]:

@@ -75,7 +75,7 @@ def draw_gpus(
     """`width` without the mark. A GPU that the driver no longer names keeps a row that says so."""
     gpus = reading.gpus
     if gpus.unavailable is not None or not gpus.gpus:
-        return _no_gpu(gpus.unavailable or "the driver reports none on this host")
+        return _no_gpu(gpus.unavailable or "the driver reports none on this host", width)
     columns = columns_for(width)
     signs: set[str] = set()
     rows: list[tuple[str, Row]] = []
@@ -98,10 +98,10 @@ def draw_gpus(
     return PaneContent(heading, tuple(fit(row, width) for _, row in rows), tuple(key for key, _ in rows))
 
 
-def _no_gpu(why: str) -> PaneContent:
+def _no_gpu(why: str, width: int) -> PaneContent:
     words = ((f"none, because {clean(why)}", ""),)
     ways: Row = (("3 loads a tiny broken model or your deployment   2 opens a log file", "$quiet"),)
-    return PaneContent((("GPUs  ", "bold"), *words), (ways,), ("none",))
+    return PaneContent((("GPUs  ", "bold"), *words), (fit(ways, width),), ("none",))
 
 
 def _heading(signs: set[str], columns: GpuColumns, width: int, glyphs: Glyphs) -> Row:
