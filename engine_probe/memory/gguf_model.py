@@ -72,7 +72,8 @@ def read_gguf_model(path: Path) -> ModelShape:
         attention_heads=decoder.heads, kv_heads=decoder.kv_heads, dtype="float16", quantization="gguf",
         experts=decoder.experts.count if decoder.experts else 0,
         experts_per_token=decoder.experts.per_token if decoder.experts else 0,
-        expert_intermediate_size=decoder.experts.width if decoder.experts else 0, doubts=tuple(doubts),
+        expert_intermediate_size=decoder.experts.width if decoder.experts else 0, ties_embeddings=decoder.is_tied,
+        doubts=tuple(doubts),
     )  # fmt: skip
 
 

@@ -164,27 +164,26 @@ def _weights(
         doubts = (*doubts, stored.trouble)
     if quantised is not None and quantised.doubt:
         doubts, spread = (*doubts, quantised.doubt), spread + _UNKNOWN_QUANTISATION
-    if stored.total_bytes and spread > _CONFIG_ALONE:
-        return (
-            _scaled(parts, stored.total_bytes, runtime, float_bytes),
-            "measured: total_size of the index",
-            _CONFIG_ALONE,
-            doubts,
-        )
+    scaled = _scaled(parts, stored.total_bytes, runtime, float_bytes) if spread > _CONFIG_ALONE else None
+    if scaled is not None:
+        return scaled, "measured: total_size of the index", _CONFIG_ALONE, doubts
     return parts, "computed: config.json", spread, doubts
 
 
 def _scaled(
-    parts: tuple[WeightPart, ...], total_bytes: int, runtime: list[Module], float_bytes: int
-) -> tuple[WeightPart, ...]:
-    """The parts of an uncertain class, so that they add up to what the index says lies on the disk."""
+    parts: tuple[WeightPart, ...], total_bytes: int | None, runtime: list[Module], float_bytes: int
+) -> tuple[WeightPart, ...] | None:
+    """The parts of an uncertain class, made to add up to what an index says lies on the disk; None: it says not."""
     made = sum(one.elements * (one.float_bytes or float_bytes) for one in runtime)
     padding = sum(one.padding_bytes for one in parts)
     ours = sum(one.size_bytes for one in parts) - made - padding
-    if ours <= 0 or not 0.3 < total_bytes / ours < 3.0:
-        return parts
+    if not total_bytes or ours <= 0 or not 0.3 < total_bytes / ours < 3.0:
+        return None
     factor = total_bytes / ours
-    return tuple(
-        one if one.name == MADE_WHILE_LOADING else replace(one, size_bytes=int(one.size_bytes * factor))
-        for one in parts
-    )
+    return tuple(one if one.name == MADE_WHILE_LOADING else _times(one, factor) for one in parts)
+
+
+def _times(part: WeightPart, factor: float) -> WeightPart:
+    sizes = (part.size_bytes, part.padding_bytes, part.floats, part.linear_floats)
+    size, padding, floats, linear = (int(one * factor) for one in sizes)
+    return replace(part, size_bytes=size, padding_bytes=padding, floats=floats, linear_floats=linear)

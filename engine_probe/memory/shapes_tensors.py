@@ -181,7 +181,8 @@ def _in_layer(name: str, short: str) -> Module:
     if _EXPERT.search(name) and "shared" not in name:
         return Module(short, 1, 1, "experts", "experts", 0)
     if _ROUTER.search(name) or _WHOLE_ON_ALL.search(name):
-        return Module(short, 1, 1, "plain", "replicated", 0)
+        is_linear = "_a_proj" in name or "qkv_a" in name
+        return Module(short, 1, 1, "linear" if is_linear else "plain", "replicated", 0)
     return Module(short, 1, 1, "linear", "kv_heads" if _KEY_OR_VALUE.search(name) else "tp", 0)
 
 
