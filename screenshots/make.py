@@ -66,6 +66,8 @@ async def take(engine: str | None) -> None:
             (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
 
         await pilot.pause(1.5)
+        await pilot.press("3")  # from the monitor to where a case is chosen
+        await pilot.pause(1.5)
         save("start")
         await pilot.press("down", "enter")  # the second choice is the lab's case
         await until(pilot, lambda: bool(getattr(session(), "fixes", ())), "a fix")
