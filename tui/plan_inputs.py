@@ -1,0 +1,115 @@
+"""What a memory plan is made of: the deployment, its models' shapes, the GPUs and the release. Read once, from disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from engine_probe.deployment import read_deployment
+from engine_probe.errors import InputError
+from engine_probe.flags import parse_version
+from engine_probe.memory.cards import host_card, live_cards, parse_gpus
+from engine_probe.memory.model_folder import model_folder
+from engine_probe.memory.read_model import read_model
+from playbooks.placement import plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from engine_probe.hardware.host import HostState
+    from engine_probe.launch import Deployment
+    from engine_probe.memory.cards import Card
+    from engine_probe.memory.model import ModelShape
+    from playbooks.placement import Plan
+
+
+@dataclass(frozen=True)
+class PlanInputs:
+    """`host` is None where the hardware was described; `note` says why the release is not known."""
+
+    deployment: Deployment
+    shapes: Mapping[str, ModelShape]
+    cards: tuple[Card, ...]
+    version: str | None
+    host: HostState | None = None
+    note: str | None = None
+
+    def plan(self, deployment: Deployment | None = None) -> Plan:
+        """Of the file's deployment, or of one whose launches have the same names. Raises InputError for bad values."""
+        made = plan_of(deployment or self.deployment, self.shapes, self.cards, self.version, self.host)
+        return replace(made, notes=(self.note, *made.notes)) if self.note else made
+
+
+def read_inputs(path: Path, gpus: str | None = None, version: str | None = None) -> PlanInputs:
+    """`gpus` None: this host's; `version` None: the engine's, if it can be told. Raises InputError."""
+    return inputs_of(read_deployment(path), gpus, version)
+
+
+def inputs_of(deployment: Deployment, gpus: str | None = None, version: str | None = None) -> PlanInputs:
+    """As `read_inputs`."""
+    release = _told_version(version) if version is not None else _found_version(deployment, for_here=gpus is None)
+    shapes = _shapes(deployment)
+    cards, host = _hardware(gpus, is_cpu=release.is_cpu)
+    return PlanInputs(deployment, shapes, tuple(cards), release.text, host, release.note)
+
+
+class _Version(NamedTuple):
+    """`text` None: not known, and `note` says why. `is_cpu`: the engine plans host memory."""
+
+    text: str | None
+    is_cpu: bool = False
+    note: str | None = None
+
+
+def _told_version(version: str) -> _Version:
+    if parse_version(version) is None:
+        raise InputError(f"--vllm {version[:40]}: a release is wanted, such as 0.19.0")
+    return _Version(version, is_cpu="+cpu" in version)
+
+
+def _found_version(deployment: Deployment, *, for_here: bool) -> _Version:
+    """That of the deployment's engine, where it can be told without starting it."""
+    from engine_probe.engine import EngineError  # noqa: PLC0415 -- not needed where all is described
+    from engine_probe.engine_version import engine_version  # noqa: PLC0415 -- not needed where all is described
+    from engine_probe.engines import engine_for  # noqa: PLC0415 -- not needed where all is described
+
+    try:
+        engine = engine_for(None, deployment)
+    except (EngineError, InputError):
+        return _Version(None, note="no vLLM was found here; its release decides the accounting: --vllm 0.19.0 names it")
+    found = engine_version(engine)
+    if found is None:
+        return _Version(
+            None, note=f"the release of {engine.label} is not known without starting it: --vllm 0.19.0 names it"
+        )
+    if found.is_cpu and not for_here:
+        return _Version(
+            None, note=f"{engine.label} is a build for CPUs; --vllm 0.19.0 names the release of the GPUs' host"
+        )
+    return _Version(found.version, found.is_cpu)
+
+
+def _shapes(deployment: Deployment) -> dict[str, ModelShape]:
+    """A folder that several launches name is read once. Raises InputError that names the launch."""
+    read: dict[Path, ModelShape] = {}
+    shapes: dict[str, ModelShape] = {}
+    for launch in deployment.models:
+        folder = model_folder(launch)
+        if folder not in read:
+            read[folder] = read_model(folder)
+        shapes[launch.name] = read[folder]
+    return shapes
+
+
+def _hardware(gpus: str | None, *, is_cpu: bool) -> tuple[Sequence[Card], HostState | None]:
+    if gpus is not None:
+        return parse_gpus(gpus), None
+    from engine_probe.hardware.host import read_host  # noqa: PLC0415 -- not needed where all is described
+
+    host = read_host()
+    if is_cpu:
+        return (host_card(host),), host
+    from engine_probe.hardware.gpus import read_gpus  # noqa: PLC0415 -- not needed where all is described
+
+    return live_cards(read_gpus()), host
