@@ -143,6 +143,14 @@ def test_before_groups_every_layer_keeps_everything(tmp_path: Path) -> None:
     assert layout(tmp_path, GEMMA_3_27B, one_kind=True).bytes_per_token == found.bytes_per_token
 
 
+def test_chunks_kept_everything_for_a_while(tmp_path: Path) -> None:
+    kinds = {}
+    for version in ("0.10.2", "0.13.0", "0.16.0", "0.19.0"):
+        found = layout(tmp_path, LLAMA_4_SCOUT, Parallel(4), version=version)
+        kinds[version] = len(found.groups)
+    assert kinds == {"0.10.2": 1, "0.13.0": 1, "0.16.0": 4, "0.19.0": 4}
+
+
 def test_two_batches_are_in_flight_in_newer_releases(tmp_path: Path) -> None:
     old, new = layout(tmp_path, GPT_OSS_20B), layout(tmp_path, GPT_OSS_20B, version="0.29.0")
     full = 65536 // 16

@@ -34,6 +34,8 @@ class Group:
 def groups_of(shape: ModelShape, use: CacheUse, rules: KvRules) -> tuple[Group, ...]:
     """Empty for a model that keeps nothing."""
     caches = [cache for cache in shape.layers if cache.kind != "none"]
+    if not rules.chunked_groups and any(cache.kind == "chunked" for cache in caches):
+        rules = replace(rules, has_groups=False)
     pages = _pages(caches, use, rules)
     if not pages:
         return ()

@@ -23,6 +23,7 @@ class KvRules:
     needed: Literal["layers", "groups"]
     keeps_null_block: bool
     batches_in_flight: int
+    chunked_groups: bool
 
 
 def kv_rules(version: str | None) -> KvRules:
@@ -57,4 +58,5 @@ def _row(words: list[str]) -> KvRules:
         cast("Literal['layers', 'groups']", words[5]),
         words[6] == "1",
         int(words[7]),
+        words[8] == "1",
     )
