@@ -14,7 +14,7 @@ from playbooks.placement_adapters import adapters_refused
 from playbooks.placement_host import HostNeeds, host_needs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from engine_probe.hardware.host import HostState
     from engine_probe.launch import Deployment, Launch
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from engine_probe.memory.cards import Card
     from engine_probe.memory.estimates import Amount
     from engine_probe.memory.model import ModelShape
+
+    RankOf = Callable[[Asked, Card, int, Neighbours], RankMemory]
+    """`rank_memory`, or one that remembers."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def plan_of(
     cards: Sequence[Card],
     version: str | None,
     host: HostState | None = None,
+    rank_of: RankOf = rank_memory,
 ) -> Plan:
     """`shapes` by the launches' names; `host` where the plan is for this one. Raises InputError for bad values.
 
@@ -75,7 +79,7 @@ def plan_of(
     for launch in deployment.models:
         asked = Asked(values_of(launch), shapes[launch.name], version, _wants_v1(launch))
         before = [] if at_once else [model for model in placed if model.fits]
-        placed.append(_placed(launch, asked, by_index, before))
+        placed.append(_placed(launch, asked, by_index, before, rank_of))
     models = tuple(_after_all(placed, by_index) if at_once else placed)
     needs = host_needs(models, host)
     return Plan(deployment, tuple(cards), version, models, needs, needs.notes)
@@ -86,7 +90,9 @@ def _wants_v1(launch: Launch) -> bool | None:
     return None if value is None else value.strip() not in ("0", "false", "")
 
 
-def _placed(launch: Launch, asked: Asked, cards: Mapping[int, Card], before: Sequence[PlacedModel]) -> PlacedModel:
+def _placed(
+    launch: Launch, asked: Asked, cards: Mapping[int, Card], before: Sequence[PlacedModel], rank_of: RankOf
+) -> PlacedModel:
     world = asked.values.parallel.world
     on_cpu = any(card.family == CPU for card in cards.values())
     gpus = launch.gpus if launch.gpus is not None else tuple(sorted(cards)[:world])
@@ -94,7 +100,7 @@ def _placed(launch: Launch, asked: Asked, cards: Mapping[int, Card], before: Seq
     if refused is not None:
         return PlacedModel(launch, asked, gpus, {}, None, refused, asked.values.notes)
     used = tuple(cards) if on_cpu else gpus[:world]
-    ranks = _ranks(asked, used, cards, before)
+    ranks = _ranks(asked, used, cards, before, rank_of)
     worst = min(ranks.values(), key=_pool_order)
     failing = next((memory.why_not for memory in ranks.values() if memory.why_not is not None), None)
     notes = list(asked.values.notes)
@@ -118,7 +124,7 @@ def _too_few(launch: Launch, gpus: tuple[int, ...], cards: Mapping[int, Card], w
 
 
 def _ranks(
-    asked: Asked, gpus: tuple[int, ...], cards: Mapping[int, Card], before: Sequence[PlacedModel]
+    asked: Asked, gpus: tuple[int, ...], cards: Mapping[int, Card], before: Sequence[PlacedModel], rank_of: RankOf
 ) -> dict[int, RankMemory]:
     """Workers that have the same stage, card and neighbours are computed once."""
     known: dict[object, RankMemory] = {}
@@ -128,7 +134,7 @@ def _ranks(
         near = _neighbours(cards[gpu], before)
         alike = (_alike(asked, rank), cards[gpu].model, cards[gpu].total_gib, near)
         if alike not in known:
-            known[alike] = rank_memory(asked, cards[gpu], rank, near)
+            known[alike] = rank_of(asked, cards[gpu], rank, near)
         ranks[gpu] = known[alike]
     return ranks
 
