@@ -195,6 +195,8 @@ class Deployment:
     path: Path | None = None
     digest: str | None = field(default=None, compare=False)
     """SHA-256 of the file when it was read: a file that changed since is never overwritten."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What its source says and no launch can: each a sentence, with the place."""
 
     def launch(self, name: str) -> Launch | None:
         """The launch of this name."""
