@@ -107,6 +107,12 @@ BAMBA_9B = sized(
     mamba_d_head=64, mamba_d_state=128, mamba_expand=2, mamba_n_groups=1, mamba_n_heads=128, tie_word_embeddings=False,
     max_position_embeddings=262144,
 )  # fmt: skip
+WHISPER_LARGE: Config = {
+    "model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "torch_dtype": "float16",
+    "d_model": 1280, "encoder_layers": 32, "decoder_layers": 32, "encoder_attention_heads": 20,
+    "decoder_attention_heads": 20, "encoder_ffn_dim": 5120, "decoder_ffn_dim": 5120, "num_hidden_layers": 32,
+    "num_mel_bins": 128, "max_source_positions": 1500, "max_target_positions": 448, "vocab_size": 51866,
+}  # fmt: skip
 BERT_BASE = sized(
     "bert", "BertModel", (768, 3072, 12, 12, 12, 30522), max_position_embeddings=512, type_vocab_size=2,
     torch_dtype="float32",
@@ -220,5 +226,6 @@ MODELS: dict[str, Known] = {
         5e-4,  # its decay matrices stay float32 and are not counted as numbers of the model's own type
     ),
     "Qwen2-VL-7B": Known(QWEN2_VL_7B, 8_291_375_616),
+    "Whisper-large-v3": Known(WHISPER_LARGE, 1_543_490_560, 1e-5),
     "BERT-base": Known(BERT_BASE, 109_482_240),
 }  # fmt: skip

@@ -22,6 +22,7 @@ from tests.memory_configs import (
     LLAMA_8B,
     MODELS,
     QWEN3_NEXT,
+    WHISPER_LARGE,
     Config,
     sized,
 )
@@ -261,6 +262,13 @@ def test_layers_that_see_an_encoder_keep_its_tokens() -> None:
     found = kv_layout(made_of(full, cross, full, cross), Parallel(), version="0.19.0", encoder_tokens=1500)
     assert isinstance(found, KvLayout)
     assert found.request_blocks(160) == 10 + 94
+
+
+def test_whisper_keeps_the_sound_of_each_layer(tmp_path: Path) -> None:
+    found = layout(tmp_path, WHISPER_LARGE, encoder_tokens=1500)
+    assert sorted(group.page.kind for group in found.groups) == ["cross", "full"]
+    assert found.block_bytes == (16 * 32 * 2 * 20 * 64 * 2,)
+    assert found.request_blocks(448) == 28 + 94
 
 
 def test_different_heads_share_one_group() -> None:

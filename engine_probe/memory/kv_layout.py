@@ -138,7 +138,7 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
         parallel.tp,
         number_bytes,
         block_tokens or usual_block(shape, device),
-        batched_tokens * (batches_in_flight or _batches(rules, parallel)),
+        batched_tokens * (batches_in_flight or _batches(rules, parallel, device)),
         encoder_tokens,
         2 if prefix_caching else 1,
     )
@@ -149,9 +149,14 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
     return KvLayout(groups_of(shape, use, rules), stages, rules)
 
 
-def _batches(rules: KvRules, parallel: Parallel) -> int:
-    """Each stage has a batch, and one more is on its way (config/vllm.py max_concurrent_batches, 0.25)."""
-    return 1 if rules.batches_in_flight == 1 else parallel.pp + 1
+def _batches(rules: KvRules, parallel: Parallel, device: str) -> int:
+    """Each stage has a batch, and one more is on its way where scheduling runs ahead, which it does not on CPUs.
+
+    config/vllm.py max_concurrent_batches (0.25 to 0.33), platforms/cpu.py (0.32).
+    """
+    if rules.batches_in_flight == 1:
+        return 1
+    return parallel.pp if device == "cpu" else parallel.pp + 1
 
 
 def _number_bytes(shape: ModelShape, cache_dtype: str, dtype: str | None) -> int | Unknown:

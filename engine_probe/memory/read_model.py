@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
+from engine_probe.memory import shapes_whisper
 from engine_probe.memory.gguf_model import gguf_file, read_gguf_model
 from engine_probe.memory.model import LayerCache, ModelShape
 from engine_probe.memory.shapes_caches import layer_caches
@@ -75,7 +76,8 @@ def _describe(settings: Settings, text: Settings, float_bytes: int) -> _Describe
         layers = len(range(text.number("num_hidden_layers", "n_layer", "n_layers", default=0, most=10_000)))
         caches = tuple(LayerCache("none", layer) for layer in range(layers))
         return _Described(encoder_modules(text), None, caches, (), _CONFIG_ALONE)
-    decoder = decoder_of(text)
+    is_whisper = text.text("model_type") == "whisper"
+    decoder = decoder_of(shapes_whisper.as_decoder(text) if is_whisper else text)
     if not _has_head(settings):
         decoder = replace(decoder, is_tied=True)
     doubts: list[str] = []
@@ -90,7 +92,10 @@ def _describe(settings: Settings, text: Settings, float_bytes: int) -> _Describe
         modules += tower
         doubts += [doubt] if doubt else []
         spread += _UNKNOWN_TOWER if doubt else 0
-    return _Described(modules, decoder, layer_caches(decoder, float_bytes), tuple(doubts), spread)
+    caches = layer_caches(decoder, float_bytes)
+    if is_whisper:
+        modules, caches = [*modules, *shapes_whisper.encoder_modules(text)], shapes_whisper.caches(caches)
+    return _Described(modules, decoder, caches, tuple(doubts), spread)
 
 
 def _has_head(settings: Settings) -> bool:

@@ -175,7 +175,14 @@ def attention(decoder: Decoder, layer: int | None, at: str) -> list[Module]:
     gate = 2 if traits.number("output_gate") and settings.flag("attn_output_gate", True) else 1
     found: list[Module | None] = [
         Module(name + "q_proj", query * gate, hidden, layer=layer, has_bias=bias),
-        Module(name + "k_proj", key, hidden, split="kv_heads", layer=layer, has_bias=bias),
+        Module(
+            name + "k_proj",
+            key,
+            hidden,
+            split="kv_heads",
+            layer=layer,
+            has_bias=bias and traits.number("k_bias", 1) == 1,
+        ),
         Module(name + "v_proj", key, hidden, split="kv_heads", layer=layer, has_bias=bias),
         Module(name + "o_proj", hidden, query, layer=layer, has_bias=traits.says("o_bias", settings)),
         *(norm(name + "norm", width, layer, kind=normed) for width in widths if width),
