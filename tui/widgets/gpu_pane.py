@@ -165,7 +165,10 @@ def _slice_row(
     if number(part.used_gib) is None:
         why = part.used_gib.reason if isinstance(part.used_gib, Unknown) else ""
         bar = ((cell(f"? {why}", columns.bar), "$warning"),)
-    what: Row = ((f"{part.name.rpartition('MIG ')[2]} ", "$quiet"), *_what_of_processes(part.processes, reading, colours))
+    what: Row = (
+        (f"{part.name.rpartition('MIG ')[2]} ", "$quiet"),
+        *_what_of_processes(part.processes, reading, colours),
+    )
     empty = columns.memory_history + columns.history
     return (
         (cell(f" {gpu.index}.{part.index}", _INDEX), "bold"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _TIGHT = 0.9
 """Of what there is: from here on a sign stands beside the number."""
 _LEAST_FREE_GIB = 1.0
-_LABEL, _WORDS = 15, 30
+_LABEL, _WORDS = 18, 30
 _LEAST_COLUMN, _MOST_BAR = 58, 40
 
 
@@ -98,7 +98,7 @@ def _disk(disk: Disk, place: int) -> HostLine:
     words = f"free {size(disk.free_gib)} GiB   read {read}"
     free, total = number(disk.free_gib), number(disk.total_gib)
     is_full = free is not None and free < _LEAST_FREE_GIB
-    label = cell(f"disk, {clean(disk.what)}", _LABEL - 1).rstrip()
+    label = cell(clean(disk.what), _LABEL - 1).rstrip()
     brief = f"{clean(disk.what)} read {read}" if not is_full else f"{clean(disk.what)} {size(disk.free_gib)} GiB free !"
     words = words if not why else f"?   {why}"
     share = 1 - free / total if free is not None and total else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.widgets.clean_text import clean
-from tui.widgets.monitor_words import SHORT_STAGES, lasting, number, right, short_bar, size, whole, word
+from tui.widgets.monitor_words import SHORT_STAGES, cell_of_name, lasting, number, right, short_bar, size, whole, word
 from tui.widgets.row_pane import PaneContent, Piece, Row, RowPane, fit
 from tui.widgets.words import cell
 
@@ -82,7 +82,7 @@ def _row(server: Server, now: float, colour: str, columns: _Columns, glyphs: Gly
     pool = size(server.kv_pool_gib)
     since = None if server.started is None else now - server.started
     cells: tuple[Piece, ...] = (
-        (cell(clean(server.name), columns.name - 1) + " ", f"{colour} bold".strip()),
+        (cell_of_name(clean(server.name), columns.name - 1) + " ", f"{colour} bold".strip()),
         (cell(server.state, columns.state), _STATES.get(server.state, "$quiet")),
         *_stage(server, now, columns.stage, glyphs),
         (right(pool if pool == "?" else f"{pool} GiB", columns.pool - 2), ""),

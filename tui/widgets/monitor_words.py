@@ -64,6 +64,16 @@ def right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text if cell_len(text) <= width else cell(text, width)
 
 
+def cell_of_name(name: str, width: int) -> str:
+    """In exactly `width` cells. Of a path the end tells more than the beginning."""
+    if cell_len(name) <= width or not name.startswith("/"):
+        return cell(name, width)
+    kept = name
+    while kept and cell_len(kept) > width - 1:
+        kept = kept[1:]
+    return cell(f"…{kept}", width)
+
+
 def lasting(seconds: float | None) -> str:
     """How long, such as 31s, 4m05s, 12m, 2h11m or 3d04h; "?" where it is not known.
 

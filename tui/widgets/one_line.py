@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from engine_probe.hardware.reading import Reading
 
-TABS = (("tab_monitor", "1 Monitor"), ("tab_logs", "2 Logs"), ("tab_wizard", "3 Wizard"))
+TABS = (("tab_monitor", "1 Monitor"), ("tab_logs", "2 Logs"), ("tab_wizard", "3 Wizard"), ("tab_plan", "4 Plan"))
 _GAP = 3
 
 

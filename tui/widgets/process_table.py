@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from engine_probe.facts import Known, Unknown
 from tui.widgets.clean_text import clean
-from tui.widgets.monitor_words import lasting, number, right, size, whole
+from tui.widgets.monitor_words import cell_of_name, lasting, number, right, size, whole
 from tui.widgets.row_pane import PaneContent, Piece, Row, RowPane, fit
 from tui.widgets.words import cell
 
@@ -204,14 +204,14 @@ def _row(entry: Entry, now: float, columns: _Columns) -> Row:
     process = entry.process
     is_mine = process is not None and process.is_mine
     style = "" if is_mine else "$quiet"
-    title = "  " * min(entry.depth, 8) + entry.title
+    title = "  " * min(entry.depth, 8) + short_title(entry.title)
     since = None if process is None or process.started is None else now - process.started
     held = size(entry.gpu_gib) if entry.gpus else "–"
     rss, pss, shared, cpu, threads, files = _facts_of(process)
     cells = (
         (cell(str(entry.pid), _PID), _PID, "bold" if is_mine else "$quiet"),
         (cell(title, columns.title - 1) + " ", columns.title, "$warning" if process is None else style),
-        (cell(entry.model, columns.model - 1) + " ", columns.model, style),
+        (cell_of_name(entry.model, columns.model - 1) + " ", columns.model, style),
         (cell(process.user if process else "?", columns.user), columns.user, style),
         (cell(",".join(map(str, entry.gpus)) or "–", _GPUS), _GPUS, style),
         (right(held, _GPU), _GPU, style),
@@ -224,6 +224,17 @@ def _row(entry: Entry, now: float, columns: _Columns) -> Row:
         (right(lasting(since), _SINCE), _SINCE, style),
     )
     return tuple((text, how) for text, width, how in cells if width)
+
+
+def short_title(title: str) -> str:
+    """A command without the folders of its programs, and without the Python that runs it."""
+    words = title.split(" ")
+    if not words[0].startswith("/"):
+        return title
+    first = words[0].rpartition("/")[2]
+    if first.startswith("python") and len(words) > 1 and words[1].startswith("/"):
+        return " ".join((words[1].rpartition("/")[2], *words[2:]))
+    return " ".join((first, *words[1:]))
 
 
 def _facts_of(process: ProcessReading | None) -> tuple[Fact | None, ...]:

@@ -153,6 +153,10 @@ class RowPane(Widget, can_focus=True):
         return self._room.height > 1
 
     @property
+    def shows_mark(self) -> bool:
+        return self.has_focus
+
+    @property
     def page_rows(self) -> int:
         return max(self._room.height - 1, 0)
 
@@ -191,10 +195,9 @@ class RowPane(Widget, can_focus=True):
 
     def _seen(self) -> tuple[tuple[Row, bool], ...]:
         rows = self.content.rows[self._top : self._top + self.page_rows]
-        shows_mark = self.has_focus
         marked = self.content.keys.index(self.marked) - self._top if self.marked in self.content.keys else -1
         heading = (self.heading(), False)
-        return (heading, *((row, shows_mark and y == marked) for y, row in enumerate(rows)))
+        return (heading, *((row, self.shows_mark and y == marked) for y, row in enumerate(rows)))
 
     def heading(self) -> Row:
         """With what of the rows is seen, where that is not all."""
