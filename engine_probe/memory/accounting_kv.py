@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from engine_probe.memory.model import ModelShape
 
 GIB = 2**30
-_NO_LIMIT = 1 << 62
 _LONGEST = 1 << 24
 
 
@@ -46,7 +45,7 @@ class Division:
 
 
 def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
-    """Unknown for a cache format whose size is not known. The pools of other stages do not count."""
+    """Unknown for a cache format whose size is not known. Of the worker's own pipeline stage."""
     values = by.values
     layout = kv_layout(
         by.shape,
@@ -62,12 +61,9 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
     )
     if isinstance(layout, Unknown):
         return layout
+    layout = replace(layout, stage_layers=(layout.stage_layers[by.stage],))
     pool = max(0, int(pool_gib * GIB))
-    pools = [pool if stage == by.stage else _NO_LIMIT for stage in range(values.parallel.pp)]
-    blocks = layout.blocks(pools) if layout.block_bytes[by.stage] else 0
-    if values.blocks is not None:
-        blocks = values.blocks
-    needed = layout.needed_bytes(max_len) / GIB
+    blocks = layout.blocks(pool) if values.blocks is None else values.blocks
     per_token = layout.bytes_per_token
     return Room(
         bytes_per_token=None if per_token is None else round(per_token),
@@ -75,7 +71,7 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
         blocks=blocks,
         tokens=layout.printed_tokens(blocks, max_len),
         concurrency=layout.max_concurrency(blocks, max_len),
-        needed_gib=needed,
-        is_enough=layout.fits(pools, max_len),
-        longest=layout.longest_length(pools, min(by.shape.max_position or _LONGEST, _LONGEST)),
+        needed_gib=layout.needed_bytes(max_len) / GIB,
+        is_enough=layout.fits(pool, max_len),
+        longest=layout.longest_length(pool, min(by.shape.max_position or _LONGEST, _LONGEST)),
     )

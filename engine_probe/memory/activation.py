@@ -19,6 +19,8 @@ _GIB = 2**30
 _FORWARD_FIXED_GIB = 0.08
 _ENCODER_SPREAD_GIB = 0.2
 """Images are profiled too; many or large ones take more than that (5 points with a vision tower: up to 0.13)."""
+_IMAGE_GIB_OF_V0 = 0.3
+"""One log: 36.6 GiB with 128 requests (Llama-3.2-11B-Vision)."""
 _SMALL_SAMPLER_BYTES = 14.75
 """FlashInfer's, and the one in Triton: logits, their copy in float32, probabilities, random numbers."""
 _SAMPLER_BYTES_OF_16_BIT_LOGITS = 2
@@ -55,13 +57,21 @@ def activation_of(values: Values, shape: ModelShape, rules: Rules, batch: Batch,
     sampler = _sampler(values, shape, rules, batch, width) if worker.is_last else _nothing()
     beside = (hidden if worker.is_last else 0.0) + workspace + encoder
     offset, spread = rules.activation_offset_gib, rules.activation_spread_gib
+    images = _images_gib(shape, rules, batch) if worker.is_first else 0.0
     peak = Estimate(
         max(forward, sampler.value + beside) + offset,
         max(0.0, max(forward, sampler.low + beside) + offset - spread),
-        max(forward, sampler.high + beside) + offset + spread + (_ENCODER_SPREAD_GIB if encoder else 0.0),
+        max(forward, sampler.high + beside) + offset + spread + images,
         f"computed: profile run of {batch.tokens} tokens and {batch.seqs} requests ({rules.name})",
     )
     return Activation(peak, sampler, _stranded(values, shape, rules, batch, width, family=worker.family))
+
+
+def _images_gib(shape: ModelShape, rules: Rules, batch: Batch) -> float:
+    """At most: V1 profiles one batch of images, V0 one for every request (multimodal/profiling.py, 0.7.3)."""
+    if not shape.has_vision:
+        return 0.0
+    return _IMAGE_GIB_OF_V0 * batch.seqs if rules.engine == "V0" else _ENCODER_SPREAD_GIB
 
 
 def _forward(values: Values, shape: ModelShape, batch: Batch, width: int) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Unknown
+from engine_probe.memory.rank_weights import layer_count
 
 if TYPE_CHECKING:
     from engine_probe.memory.accounting_result import RankMemory
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_CARD = 0.99
 _WORTH_SAYING_GIB = 0.3
+_LEAST_SHARE = 0.05
 _SMALL_SAMPLER_GIB = 0.1
 
 
@@ -50,6 +52,9 @@ def refused_by_config(values: Values, shape: ModelShape) -> WhyNot | None:
         near = ", ".join(str(size) for size in sizes if size <= max(8, tp))
         text = f"{shape.attention_heads} attention heads are not divisible by tensor-parallel-size {tp}"
         return WhyNot("heads-not-divisible-by-tp", f"{text} (possible: {near})")
+    layers, stages = layer_count(shape), values.parallel.pp
+    if stages > layers:
+        return WhyNot("pp-exceeds-layers", f"pipeline-parallel-size {stages} is more than the model's {layers} layers")
     if values.max_len and shape.max_position and values.max_len > shape.max_position and not values.allows_long:
         return WhyNot(
             "max-model-len-above-model-limit",
@@ -99,9 +104,16 @@ def _share_not_free(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNo
     said = near.said()
     if said:
         text += f" beside {said}"
-    highest = max(0.0, free.value) / memory.total_gib
-    text += f"; gpu-memory-utilization {int(highest * 100) / 100:g} would pass this check" if highest > 0.02 else ""
+    highest = _highest_share(memory, free.value)
+    text += f"; gpu-memory-utilization up to {highest:g} would start" if highest >= _LEAST_SHARE else ""
     return WhyNot(_who_is_in_the_way(memory, near), text)
+
+
+def _highest_share(memory: RankMemory, free_gib: float) -> float:
+    """In hundredths: what passes the check and leaves room for the warm-up; each GiB less of it leaves one more."""
+    room = memory.after_warm_up
+    most = free_gib if isinstance(room, Unknown) else min(free_gib, memory.budget.value + room.value)
+    return int(max(0.0, most) / memory.total_gib * 100) / 100
 
 
 def _who_is_in_the_way(memory: RankMemory, near: Neighbours) -> str:

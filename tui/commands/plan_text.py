@@ -98,7 +98,7 @@ def _shares(plan: Plan, card: Card) -> list[Share]:
 
 def _print_model(output: Output, model: PlacedModel) -> None:
     launch = model.launch
-    where = f"GPU {', '.join(map(str, model.gpus))}" if model.gpus else "the CPU"
+    where = f"GPU {_spans(model.gpus)}" if model.gpus else "the CPU"
     output.text(f"{launch.name}  on {where}: {'fits' if model.fits else 'does not fit'}", "bold")
     if model.why_not is not None:
         output.folded(f"{model.why_not.text} ({model.why_not.id})")
@@ -133,6 +133,17 @@ def _print_memory(output: Output, memory: RankMemory) -> None:
         output.text(
             f"  {'tokens':13}{room.tokens:,}, {room.concurrency:.2f} requests of {memory.max_len} tokens at once"
         )
+
+
+def _spans(gpus: tuple[int, ...]) -> str:
+    """Such as `0-3, 6`."""
+    spans: list[list[int]] = []
+    for gpu in gpus:
+        if spans and gpu == spans[-1][1] + 1:
+            spans[-1][1] = gpu
+        else:
+            spans.append([gpu, gpu])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _range(amount: Amount) -> str:
