@@ -24,6 +24,7 @@ from tests.memory_configs import (
     QWEN3_NEXT,
     WHISPER_LARGE,
     Config,
+    llama,
     sized,
 )
 from tests.memory_folders import write_config
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIB = 1 << 30
-MIB = 1 << 20
+TINY_SLIDING = sized("mistral", "MistralForCausalLM", (256, 512, 4, 8, 4, 512), head_dim=32, sliding_window=512)
+TINY_GEMMA_3 = sized(
+    "gemma3_text", "Gemma3ForCausalLM", (256, 512, 13, 4, 2, 512), head_dim=64, sliding_window=256,
+    sliding_window_pattern=6,
+)  # fmt: skip
 
 
 def layout(tmp_path: Path, config: Config, parallel: Parallel | None = None, **more: Any) -> KvLayout:
@@ -81,6 +86,25 @@ def test_tokens_and_concurrency_as_printed(
     blocks = found.blocks(int(pool_gib * GIB))
     assert found.printed_tokens(blocks, 8192) == pytest.approx(tokens, rel=6e-4)
     assert found.max_concurrency(blocks, 8192) == pytest.approx(concurrency, rel=1e-3)
+
+
+# As vLLM 0.32 printed it on CPUs, with 1 GiB for the cache.
+@pytest.mark.parametrize(
+    ("config", "more", "length", "printed"),
+    [
+        (llama(256, 512, 4, 8, 2, 512), {}, 1024, (1_048_576, "1024.00")),
+        (llama(256, 512, 3, 4, 1, 512), {"block_tokens": 32}, 1000, (1_365_312, "1365.31")),
+        (TINY_SLIDING, {"batched_tokens": 512}, 4096, (1_864_135, "455.11")),
+        (TINY_GEMMA_3, {"batched_tokens": 512}, 4096, (453_438, "110.70")),
+    ],
+    ids=["grouped heads", "one key head", "sliding", "sliding and full"],
+)
+def test_the_cpu_engine_printed_the_same(
+    tmp_path: Path, config: Config, more: dict[str, Any], length: int, printed: tuple[int, str]
+) -> None:
+    found = layout(tmp_path, config, version="0.32.0", device="cpu", **more)
+    blocks = found.blocks(GIB)
+    assert (found.printed_tokens(blocks, length), f"{found.max_concurrency(blocks, length):.2f}") == printed
 
 
 def test_bytes_of_a_token(tmp_path: Path) -> None:
@@ -159,6 +183,8 @@ def test_two_batches_are_in_flight_in_newer_releases(tmp_path: Path) -> None:
     assert new.request_blocks(65536) == full + -(-(127 + 2 * 8192) // 16) + 1
     once = layout(tmp_path, GPT_OSS_20B, version="0.29.0", batches_in_flight=1)
     assert once.request_blocks(65536) == old.request_blocks(65536)
+    on_cpu = layout(tmp_path, GPT_OSS_20B, version="0.29.0", device="cpu", block_tokens=16)
+    assert on_cpu.request_blocks(65536) == old.request_blocks(65536)
     stages = layout(tmp_path, GPT_OSS_20B, Parallel(1, 3), version="0.29.0")
     assert stages.request_blocks(65536) == full + -(-(127 + 4 * 8192) // 16) + 1
 

@@ -188,10 +188,21 @@ def test_tied_embeddings_are_held_once(tmp_path: Path) -> None:
     assert parameters(apart) - parameters(tied) == 151936 * 896
 
 
-def test_an_embedding_model_has_no_head(tmp_path: Path) -> None:
-    shape = read_model(write_config(tmp_path, {**LLAMA_8B, "architectures": ["LlamaModel"]}))
+@pytest.mark.parametrize(
+    "architecture", ["LlamaModel", "LlamaForSequenceClassification", "LlamaForTokenClassification"]
+)
+def test_a_model_that_embeds_or_classifies_has_no_head(tmp_path: Path, architecture: str) -> None:
+    shape = read_model(write_config(tmp_path, {**LLAMA_8B, "architectures": [architecture]}))
     assert parameters(shape) == 8_030_261_248 - 128256 * 4096
     assert not shape.ties_embeddings
+
+
+@pytest.mark.parametrize(
+    "architecture", ["LlamaForCausalLM", "LlamaLMHeadModel", "InternVLChatModel", "ChatGLMModel", ""]
+)
+def test_a_model_that_writes_has_one(tmp_path: Path, architecture: str) -> None:
+    shape = read_model(write_config(tmp_path, {**LLAMA_8B, "architectures": [architecture]}))
+    assert parameters(shape) == 8_030_261_248
 
 
 def test_a_vocabulary_is_rounded_up_to_64(tmp_path: Path) -> None:

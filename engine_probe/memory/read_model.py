@@ -100,10 +100,10 @@ def _describe(settings: Settings, text: Settings, float_bytes: int) -> _Describe
 
 def _has_head(settings: Settings) -> bool:
     """Models that embed or classify have no language head (adapters.py as_embedding_model takes it away)."""
-    names = settings.texts("architectures")
-    return not names or any(
-        word in names[0] for word in ("CausalLM", "Generation", "LMHead", "ChatModel", "VLModel", "LLM")
-    )
+    name = next(iter(settings.texts("architectures")), "")
+    if any(word in name for word in ("LMHead", "ChatModel", "ChatGLM")):
+        return True
+    return not name.endswith(("Model", "Classification", "MaskedLM"))
 
 
 def _shape(
