@@ -161,6 +161,20 @@ BNB = "INFO 05-01 10:00:00 [loader.py:1137] Loading weights with BitsAndBytes qu
             ),
         ),
         ("python-package-missing", raised("ModuleNotFoundError: No module named 'triton.language'", "vllm/model_executor/layers/quantization/awq_triton.py:<module>")),
+        (
+            "numpy-2-incompatible",  # printed without its traceback, in lines
+            "ImportError: \nA module that was compiled using NumPy 1.x cannot be run in\nNumPy 2.1.1 as it may crash. To support both 1.x and 2.x\nversions of NumPy, modules must be compiled with NumPy 2.0.\n",
+        ),
+        (
+            "length-beyond-trained-context",
+            "WARNING 05-01 10:00:00 [config.py:3217] User-specified max_model_len (8192) is greater than the derived max_model_len (max_position_embeddings=4096 or model_max_length=None in model's config.json). This may lead to incorrect model outputs or CUDA errors. Make sure the value is correct and within the model context size.\n"
+            "INFO:     Application startup complete.\n"
+            + logged(
+                "ERROR 05-01 10:05:00 [core.py:398]",
+                "EngineCore encountered a fatal error.\n"
+                + raised(FAULT.replace("an illegal memory access was encountered", "device-side assert triggered"), "vllm/v1/engine/core.py:run_busy_loop"),
+            ),
+        ),
     ],
 )  # fmt: skip
 def test_first_cause(library: tuple[Loaded, ...], covers: Wrappers, wanted: str, log: str) -> None:
