@@ -68,7 +68,8 @@ def shares_of(gpu: Gpu, reading: Reading) -> list[Share]:
 def _no_more_than(used_gib: float, shares: list[Share]) -> list[Share]:
     """A log says what was planned, the driver what is held: a bar is as long as the latter."""
     told_gib = sum(share.size_gib for share in shares)
-    return [replace(share, size_gib=share.size_gib * used_gib / told_gib) for share in shares] if told_gib > 0 else []
+    scale = used_gib / told_gib if told_gib > 0 else 0.0
+    return [replace(share, size_gib=share.size_gib * scale) for share in shares]
 
 
 def _of_server(server: Server, index: int, reading: Reading) -> Iterable[Share]:
@@ -93,7 +94,7 @@ def cells_of(shares: Sequence[Share], total_gib: float, width: int) -> list[int]
     sum_gib = 0.0
     for share in shares:
         sum_gib += max(share.size_gib, 0.0)
-        end = min(round(sum_gib / total_gib * width), width) if total_gib > 0 else 0
+        end = round(min(sum_gib / total_gib, 1.0) * width) if total_gib > 0 else 0
         cells.append(end - sum(cells))
     return cells
 

@@ -41,7 +41,7 @@ def shares_of_slice(gpu: Gpu, part: MigSlice, reading: Reading) -> list[Share]:
     rest = used - sum(share.size_gib for share in shares)
     if rest <= 0:
         told = sum(share.size_gib for share in shares)
-        return [replace(share, size_gib=share.size_gib * used / told) for share in shares if told > 0]
+        return [replace(share, size_gib=share.size_gib * (used / told)) for share in shares if told > 0]
     is_told = gpu.processes_unavailable is None and all(size is not None for _, size in sizes)
     return [*shares, Share("others" if is_told else "not_known", rest)]
 
