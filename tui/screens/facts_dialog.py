@@ -28,7 +28,6 @@ class FactsDialog(ModalScreen[str | None]):
     """Dismissed with the id of the key that was pressed, or None."""
 
     CSS_PATH = "dialogs.tcss"
-    DEFAULT_CSS = "FactsDialog .dialog { width: 120; } FactsDialog #about-scroll { max-height: 100%; height: auto; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q,ctrl+c", "leave", "close"),
     ]
@@ -52,6 +51,7 @@ class FactsDialog(ModalScreen[str | None]):
             yield Words(self._glyphs, id="answers")
 
     def on_mount(self) -> None:
+        self.query_one(".dialog").styles.width = _MOST_CELLS
         self.query_one("#question", Words).show(part(clean(self._title), "bold"))
         own = [(key, label, answer) for key, (label, answer) in self._keys.items()]
         self.query_one("#answers", Words).show(answer_keys(*own, ("esc", "close", "")))
