@@ -91,6 +91,7 @@ def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbour
         fits_length=values.fits_length,
         caches_anything=any(layer.kind != "none" for layer in asked.shape.layers),
         room=Unknown("there is no pool"),
+        counts_others=rules.pool == "absolute",
     )
     memory = _with_room(memory, by)
     return replace(memory, why_not=stops_start(memory, rules, near))

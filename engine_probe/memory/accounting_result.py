@@ -61,6 +61,8 @@ class RankMemory:
     room: Room | Unknown
     """How the pool is divided."""
     why_not: WhyNot | None = None
+    counts_others: bool = False
+    """The release takes what others hold, and CUDA's context, off the budget: the share is of all that is used."""
 
     @property
     def occupied(self) -> Amount:
@@ -69,7 +71,8 @@ class RankMemory:
         outside = [parts.context, *(() if parts.graphs_in_budget.value else (parts.graphs,))]
         source = "computed: budget, context and what lies outside the budget"
         if not self.pool_is_fixed:
-            return total((exact(self.budget.value, source), *outside), source)
+            of_others = self.taken_gib + parts.context.value if self.counts_others else 0.0
+            return total((exact(self.budget.value - of_others, source), *outside), source)
         inside = (parts.weights, parts.activation, parts.non_torch, parts.context, parts.graphs, self.kv_pool)
         return total(inside, source)
 
