@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from playbooks.session import FixOption, Hypothesis, Session, Step
 
-Place = Literal["monitor", "start", "wizard", "report", "help", "logs", "diagnosis"]
+Place = Literal["monitor", "start", "wizard", "report", "help", "logs", "diagnosis", "plan"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,21 @@ class MonitorMoment:
     shows_processes: bool = False
     is_filtered: bool = False
     is_paused: bool = False
+    is_bare: bool = False
+
+
+@dataclass(frozen=True)
+class PlanMoment:
+    """What the memory plan shows, and what it offers."""
+
+    is_read: bool = False
+    is_changed: bool = False
+    """Something differs from the file."""
+    can_step_back: bool = False
+    can_undo: bool = False
+    """Something was saved that can be taken back."""
+    has_proposal: bool = False
+    has_several: bool = False
     is_bare: bool = False
 
 
@@ -64,6 +79,7 @@ class Moment:
     can_jump: bool = False
     """A line of a log is marked in its diagnosis."""
     monitor: MonitorMoment = MonitorMoment()
+    plan: PlanMoment = PlanMoment()
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,8 @@ def _has_report(moment: Moment) -> bool:
 _WIZARD: tuple[Place, ...] = ("wizard",)
 _LOGS: tuple[Place, ...] = ("logs",)
 _MONITOR: tuple[Place, ...] = ("monitor",)
-_EVERYWHERE: tuple[Place, ...] = ("monitor", "start", "wizard", "report", "help", "logs", "diagnosis")
+_PLAN: tuple[Place, ...] = ("plan",)
+_EVERYWHERE: tuple[Place, ...] = ("monitor", "start", "wizard", "report", "help", "logs", "diagnosis", "plan")
 
 
 def _is_reading(moment: Moment) -> bool:
@@ -123,6 +140,18 @@ def _can_find_next(moment: Moment) -> bool:
 
 def _can_choose_model(moment: Moment) -> bool:
     return moment.filtering and moment.has_models
+
+
+def _has_plan(moment: Moment) -> bool:
+    return moment.plan.is_read
+
+
+def _can_save_plan(moment: Moment) -> bool:
+    return moment.plan.is_read and (moment.plan.is_changed or moment.plan.has_proposal)
+
+
+def _has_order(moment: Moment) -> bool:
+    return moment.plan.is_read and moment.plan.has_several
 
 
 def _shows_processes(moment: Moment) -> bool:
@@ -159,10 +188,52 @@ ACTIONS: tuple[Action, ...] = (
     Action("faster", "minus", "−", "faster", "Read more often, up to twice a second", _MONITOR, in_footer=False),
     Action("bare_monitor", "b", "b", "bare", "Nothing but text that stands still, for the mouse to select", _MONITOR,
            in_footer=False),
-    Action("tab_monitor", "1", "1", "monitor", "Go back to the monitor", ("start",), in_footer=False),
-    Action("tab_logs", "2", "2", "logs", "Open a log file", ("monitor", "start"), in_footer=False),
-    Action("tab_wizard", "3", "3", "wizard", "Find out why a model does not load, mend it, and prove it", _MONITOR,
+    Action("more", "plus,equals_sign", "+", "more", "The chosen value of the marked model one step up", _PLAN,
+           _has_plan),
+    Action("less", "minus,underscore", "−", "less", "The chosen value of the marked model one step down", _PLAN,
+           _has_plan),
+    Action("save_plan", "enter,w", "enter", "save", "Show what differs from the file or is proposed, ask, then save it",
+           _PLAN, _can_save_plan),
+    Action("try_proposal", "p", "p", "proposal", "Show the plan with all that is proposed", _PLAN,
+           lambda m: m.plan.is_read and m.plan.has_proposal),
+    Action("choose_utilization", "u", "u", "util", "Let + and − change the share of the GPUs: gpu-memory-utilization",
+           _PLAN, _has_plan),
+    Action("choose_length", "l", "l", "length", "Let + and − change the length: max-model-len", _PLAN, _has_plan),
+    Action("choose_tp", "t", "t", "tp", "Let + and − double or halve tensor-parallel-size; GPUs go with it", _PLAN,
+           _has_plan),
+    Action("choose_sequences", "s", "s", "seqs", "Let + and − change the requests at once: max-num-seqs", _PLAN,
+           _has_plan),
+    Action("plan_gpus", "g", "g", "GPUs", "Write which GPUs the marked model gets; + and − move them by one", _PLAN,
+           _has_plan),
+    Action("later", "o", "o", "later", "The marked model starts one place later", _PLAN, _has_order),
+    Action("earlier", "O", "O", "earlier", "The marked model starts one place earlier", _PLAN, _has_order,
            in_footer=False),
+    Action("step_back", "z", "z", "undo", "Take the last change back", _PLAN, lambda m: m.plan.can_step_back),
+    Action("undo_saved", "z", "z", "undo saving", "Give the file the content that it had before it was saved", _PLAN,
+           lambda m: m.plan.can_undo and not m.plan.can_step_back),
+    Action("reset_plan", "r", "r", "reset", "All values as the file has them", _PLAN,
+           lambda m: m.plan.is_read and m.plan.is_changed),
+    Action("plan_details", "d", "d", "details", "All numbers of the marked model, with ranges and sources", _PLAN,
+           _has_plan),
+    Action("value_left", "left", "←", "value before", "Choose the value to the left", _PLAN, _has_plan,
+           in_footer=False),
+    Action("value_right", "right", "→", "value behind", "Choose the value to the right", _PLAN, _has_plan,
+           in_footer=False),
+    Action("hardware", "h", "h", "hardware", "Plan for other GPUs, such as 8xA100-80GB, or for this host", _PLAN),
+    Action("release", "v", "v", "release", "Plan for another release of vLLM", _PLAN),
+    Action("other_file", "c", "c", "other file", "Plan another deployment file", _PLAN, in_footer=False),
+    Action("read_again", "R", "R", "read again", "Read the file, the models and the GPUs again", _PLAN,
+           in_footer=False),
+    Action("bare_plan", "b", "b", "bare", "Nothing but text that stands still, for the mouse to select", _PLAN,
+           in_footer=False),
+    Action("plan_theme", "T", "T", "light or dark", "Change between the dark and the light theme", _PLAN,
+           in_footer=False),
+    Action("tab_monitor", "1", "1", "monitor", "Go back to the monitor", ("start", "plan"), in_footer=False),
+    Action("tab_logs", "2", "2", "logs", "Open a log file", ("monitor", "start", "plan"), in_footer=False),
+    Action("tab_wizard", "3", "3", "wizard", "Find out why a model does not load, mend it, and prove it",
+           ("monitor", "plan"), in_footer=False),
+    Action("tab_plan", "4", "4", "plan", "See whether models fit on the GPUs together, before anything is loaded",
+           ("monitor", "start"), in_footer=False),
     Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
     Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
            _in_wizard("test"), step="2"),
@@ -269,18 +340,18 @@ ACTIONS: tuple[Action, ...] = (
     Action("place_behind", "right_curly_bracket", "}", "jump again", "Go where the jump led that { took back", _LOGS,
            in_footer=False, group="move"),
     Action("copy", "y", "y", "copy", "Copy what is shown to the terminal's clipboard and to a file",
-           ("monitor", "wizard", "report", "logs", "diagnosis"), _is_reading),
+           ("monitor", "wizard", "report", "logs", "diagnosis", "plan"), _is_reading),
     Action("export", "e", "e", "export", "Write what is shown to a file, whose path is said",
-           ("monitor", "wizard", "report", "logs", "diagnosis"), _is_reading),
+           ("monitor", "wizard", "report", "logs", "diagnosis", "plan"), _is_reading),
     Action("back", "escape", "esc", "back",
            "Close what is open, else back a step; from the first, ask to leave the case",
-           ("start", "wizard", "report", "help", "diagnosis")),
-    Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme", _EVERYWHERE,
-           in_footer=False),
+           ("start", "wizard", "report", "help", "diagnosis", "plan")),
+    Action("theme", "t", "t", "light or dark", "Change between the dark and the light theme",
+           tuple(place for place in _EVERYWHERE if place != "plan"), in_footer=False),
     Action("help", "question_mark", "?", "help", "All keys, and what the words mean",
-           ("monitor", "start", "wizard", "report", "logs", "diagnosis")),
+           ("monitor", "start", "wizard", "report", "logs", "diagnosis", "plan")),
     Action("palette", "colon", ":", "commands", "Find an action by its name",
-           ("monitor", "start", "wizard", "report", "logs", "diagnosis")),
+           ("monitor", "start", "wizard", "report", "logs", "diagnosis", "plan")),
     Action("quit", "q", "q", "quit", "Leave; a load that runs is ended cleanly first", _EVERYWHERE),
 )  # fmt: skip
 

@@ -151,6 +151,16 @@ class ConsoleApp(App[int]):
             self._find_engine()
         self.call_after_refresh(self._tell_screens)
 
+    def do_tab_plan(self) -> None:
+        """The plan that was looked at before, else one to be chosen."""
+        from tui.screens.plan_opening import open_plan  # noqa: PLC0415
+
+        open_plan(self, self._deployment)
+
+    def back_to_monitor(self) -> None:
+        while len(self.screen_stack) > _SCREENS_OF_MONITOR:
+            self.pop_screen()
+
     @work(thread=True, exclusive=True, group="engine")
     def _find_engine(self) -> None:
         self.post_message(self.EngineFound(self.backend.find_engine()))
@@ -221,7 +231,7 @@ class ConsoleApp(App[int]):
         from tui.screens.help import HelpScreen  # noqa: PLC0415
 
         place = self._place
-        self.push_screen(HelpScreen(place if place in ("monitor", "logs", "diagnosis") else "wizard"))
+        self.push_screen(HelpScreen(place if place in ("monitor", "logs", "diagnosis", "plan") else "wizard"))
 
     @property
     def _place(self) -> Place | None:

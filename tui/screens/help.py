@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PLACES: tuple[tuple[Place, str], ...] = (
     ("wizard", "In the wizard, and in a report where it applies"),
     ("monitor", "On the monitor"),
+    ("plan", "On the memory plan"),
     ("start", "Where a case is chosen"),
     ("logs", "In a log"),
     ("diagnosis", "In the diagnosis of a log"),
