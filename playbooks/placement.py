@@ -10,6 +10,7 @@ from engine_probe.memory.accounting import Asked, rank_memory
 from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
 from engine_probe.memory.limits import Neighbours, WhyNot, refused_by_config
+from engine_probe.memory.rank_weights import layer_count
 from playbooks.placement_adapters import adapters_refused
 from playbooks.placement_host import HostNeeds, host_needs
 
@@ -96,9 +97,10 @@ def _placed(
     world = asked.values.parallel.world
     on_cpu = any(card.family == CPU for card in cards.values())
     gpus = launch.gpus if launch.gpus is not None else tuple(sorted(cards)[:world])
-    refused = refused_by_config(asked.values, asked.shape) or (None if on_cpu else _too_few(launch, gpus, cards, world))
-    if refused is not None:
-        return PlacedModel(launch, asked, gpus, {}, None, refused, asked.values.notes)
+    refused = refused_by_config(asked.values, asked.shape)
+    too_few = None if on_cpu else _too_few(launch, gpus, cards, world)
+    if too_few is not None or (refused is not None and asked.values.parallel.pp > layer_count(asked.shape)):
+        return PlacedModel(launch, asked, gpus, {}, None, refused or too_few, asked.values.notes)
     used = tuple(cards) if on_cpu else gpus[:world]
     ranks = _ranks(asked, used, cards, before, rank_of)
     worst = min(ranks.values(), key=_pool_order)
@@ -106,7 +108,7 @@ def _placed(
     notes = list(asked.values.notes)
     if len(gpus) > world and not on_cpu:
         notes.append(f"GPUs {', '.join(map(str, gpus[world:]))} stay unused: its sizes need {world}")
-    why_not = failing or adapters_refused(launch, asked)
+    why_not = refused or failing or adapters_refused(launch, asked)
     return PlacedModel(launch, asked, () if on_cpu else used, ranks, worst, why_not, tuple(notes))
 
 

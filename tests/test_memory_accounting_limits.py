@@ -189,6 +189,30 @@ def test_what_the_configuration_refuses(
         assert re.search(said, refused.text)
 
 
+@pytest.mark.parametrize(
+    ("scaling", "limit", "usual"),
+    [
+        (None, 131_072, 131_072),
+        ({"rope_type": "linear", "factor": 4.0}, 524_288, 524_288),
+        ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}, 131_072, 131_072),
+        ({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 65_536}, 262_144, 262_144),
+        ({"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 65_536}, 131_072, 131_072),
+        ({"rope_type": "longrope", "original_max_position_embeddings": 4096}, 131_072, 4096),
+        ({"full_attention": {"rope_type": "linear", "factor": 2.0}}, 262_144, 262_144),
+    ],
+)
+def test_how_long_a_request_may_be_follows_the_scaling_of_positions(
+    scaling: dict[str, Any] | None, limit: int, usual: int, tmp_path: Path
+) -> None:
+    shape = shape_of(tmp_path / "scaled", {**configs.LLAMA_8B, "rope_scaling": scaling})
+    assert (shape.length_limit, shape.usual_length) == (limit, usual)
+    assert asked(shape, "0.19.0").max_len == usual
+    for length, name in ((limit, None), (limit + 1, "max-model-len-above-model-limit")):
+        one = asked(shape, "0.19.0", {"max-model-len": length})
+        refused = refused_by_config(one.values, one.shape)
+        assert (None if refused is None else refused.id) == name
+
+
 def test_a_model_that_caches_nothing_needs_no_pool(tmp_path: Path) -> None:
     encoder = shape_of(tmp_path / "bert", configs.BERT_BASE)
     memory = memory_of(encoder, "0.19.0", "T4-16GB", gpu_memory_utilization=0.1)

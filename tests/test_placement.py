@@ -149,6 +149,18 @@ def test_one_gpu_too_few(shapes: dict[str, ModelShape]) -> None:
     assert "gpus names GPU 8, and there are 8" in str(model(absent, "m").why_not)
 
 
+def test_a_model_that_its_arguments_stop_has_its_numbers_all_the_same(shapes: dict[str, ModelShape]) -> None:
+    plan = planned(shapes, [launch("m", "llama-8b", max_model_len=200_000)], "1xA100-80GB")
+    placed = model(plan, "m")
+    assert verdicts(plan) == {"m": "max-model-len-above-model-limit"}
+    assert placed.worst is not None
+    assert not isinstance(placed.worst.kv_pool, Unknown)
+    assert held_gib(plan, plan.cards[0]) == ()
+    stages = planned(shapes, [launch("m", "llama-8b", pipeline_parallel_size=40)], "64xA100-80GB")
+    assert verdicts(stages) == {"m": "pp-exceeds-layers"}
+    assert model(stages, "m").worst is None
+
+
 def test_without_gpus_a_launch_takes_the_first_ones(shapes: dict[str, ModelShape]) -> None:
     plan = planned(shapes, [launch("m", "llama-8b", tensor_parallel_size=2, pipeline_parallel_size=2)], "8xA100-80GB")
     assert model(plan, "m").gpus == (0, 1, 2, 3)

@@ -95,10 +95,10 @@ def test_a_plan_that_does_not_fit_ends_with_1_and_says_why(
 
 
 def test_what_is_unknown_is_null(deployment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = deployment.read_text(encoding="utf-8").replace("tensor-parallel-size: 4", "tensor-parallel-size: 3")
+    text = deployment.read_text(encoding="utf-8").replace("tensor-parallel-size: 4", "tensor-parallel-size: 16")
     code, plan = answer(capsys, str(written(deployment.parent, text)), *HARDWARE)
     assert code == 1
-    assert plan["models"][0]["why_not"]["id"] == "heads-not-divisible-by-tp"
+    assert plan["models"][0]["why_not"]["id"] == "multi-node-needs-ray-backend"
     assert plan["models"][0]["kv_pool_gib"] is None
     assert plan["models"][0]["max_concurrency"] is None
 

@@ -46,7 +46,7 @@ class Asked:
     @property
     def max_len(self) -> int:
         """As asked for, else what the model was made for."""
-        return self.values.max_len or self.shape.max_position or _DEFAULT_LENGTH
+        return self.values.max_len or self.shape.usual_length or self.shape.max_position or _DEFAULT_LENGTH
 
 
 def rank_memory(asked: Asked, card: Card, rank: int, near: Neighbours) -> RankMemory:

@@ -73,5 +73,5 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
         concurrency=layout.max_concurrency(blocks, max_len),
         needed_gib=layout.needed_bytes(max_len) / GIB,
         is_enough=layout.fits(pool, max_len),
-        longest=layout.longest_length(pool, min(by.shape.max_position or _LONGEST, _LONGEST)),
+        longest=layout.longest_length(pool, min(by.shape.length_limit or by.shape.max_position or _LONGEST, _LONGEST)),
     )

@@ -55,11 +55,10 @@ def refused_by_config(values: Values, shape: ModelShape) -> WhyNot | None:
     layers, stages = layer_count(shape), values.parallel.pp
     if stages > layers:
         return WhyNot("pp-exceeds-layers", f"pipeline-parallel-size {stages} is more than the model's {layers} layers")
-    if values.max_len and shape.max_position and values.max_len > shape.max_position and not values.allows_long:
-        return WhyNot(
-            "max-model-len-above-model-limit",
-            f"max-model-len {values.max_len} is above the {shape.max_position} tokens that the model was made for",
-        )
+    limit = shape.length_limit or shape.max_position
+    if values.max_len and limit and values.max_len > limit and not values.allows_long:
+        text = f"max-model-len {values.max_len} is above the {limit} tokens that the model was made for"
+        return WhyNot("max-model-len-above-model-limit", text)
     if values.blocks == 0:
         return WhyNot("kv-cache-size-zero", "num-gpu-blocks-override 0 leaves no block for the KV cache")
     return None

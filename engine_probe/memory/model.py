@@ -25,6 +25,10 @@ class LayerCache:
     """MLA: kv_lora_rank + rope head size; one head, not divided by tensor parallelism."""
     state_bytes: int = 0
     """Mamba and linear attention: bytes a request, whatever its length."""
+    temporal_numbers: int = 0
+    """Numbers in `state_bytes` whose type --mamba-ssm-cache-dtype sets apart from the rest."""
+    temporal_bytes: int = 0
+    """Bytes of one of these in `state_bytes`."""
     state_groups: int = 0
     """Mamba 2: groups that share B and C. Where tp does not divide them, each rank keeps one more's worth."""
     state_group_bytes: int = 0
@@ -69,6 +73,7 @@ class ModelShape:
     """Of the dense MLP; of a mixture of experts that of its shared or dense layers, 0 where there is none."""
     vocab_size: int
     max_position: int
+    """As config.json counts positions; how long a request may be stands in `length_limit`."""
     attention_heads: int
     kv_heads: int
     dtype: str
@@ -83,5 +88,9 @@ class ModelShape:
     is_encoder_only: bool = False
     ties_embeddings: bool = False
     """The head is the embedding: a last pipeline stage that is not the first holds it too."""
+    length_limit: int = 0
+    """Tokens; a longer --max-model-len is refused. 0: as `max_position`."""
+    usual_length: int = 0
+    """Tokens of a request where no argument says it. 0: as `max_position`."""
     doubts: tuple[str, ...] = ()
     """What could not be known, each a sentence; each widens the range of what depends on it."""

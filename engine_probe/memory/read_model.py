@@ -12,6 +12,7 @@ from engine_probe.memory.model import LayerCache, ModelShape
 from engine_probe.memory.shapes_caches import layer_caches
 from engine_probe.memory.shapes_decoder import Decoder, decoder_modules, decoder_of
 from engine_probe.memory.shapes_encoder import encoder_modules, is_encoder
+from engine_probe.memory.shapes_length import lengths_of
 from engine_probe.memory.shapes_parts import MADE_WHILE_LOADING, parts_of
 from engine_probe.memory.shapes_quantised import FLOAT_BYTES, Quantised, quantisation_of
 from engine_probe.memory.shapes_runtime import runtime_modules
@@ -115,6 +116,9 @@ def _shape(
     parts, source, spread, doubts = _weights(folder, described, runtime, float_bytes, quantised)
     experts = decoder.experts if decoder is not None else None
     heads = text.number("num_attention_heads", "n_head", "n_heads", default=1)
+    positions = text.number("max_position_embeddings", "n_positions", default=512)
+    max_position = decoder.max_position if decoder else positions
+    lengths = lengths_of(text, max_position)
     return ModelShape(
         folder=str(folder),
         architecture=next(iter(settings.texts("architectures")), settings.text("model_type")),
@@ -126,9 +130,9 @@ def _shape(
         hidden_size=decoder.hidden if decoder else text.number("hidden_size", "n_embd", "dim"),
         intermediate_size=_dense_width(decoder, text),
         vocab_size=decoder.vocab if decoder else text.number("vocab_size"),
-        max_position=decoder.max_position
-        if decoder
-        else text.number("max_position_embeddings", "n_positions", default=512),
+        max_position=max_position,
+        length_limit=lengths.limit,
+        usual_length=lengths.usual,
         attention_heads=decoder.heads if decoder else heads,
         kv_heads=decoder.kv_heads if decoder else heads,
         dtype=dtype,
