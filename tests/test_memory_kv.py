@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 TINY_SLIDING = sized("mistral", "MistralForCausalLM", (256, 512, 4, 8, 4, 512), head_dim=32, sliding_window=512)
+TINY_DELTA = {
+    **QWEN3_NEXT, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 64,
+    "linear_key_head_dim": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_value_head_dim": 64,
+}  # fmt: skip
 TINY_GEMMA_3 = sized(
     "gemma3_text", "Gemma3ForCausalLM", (256, 512, 13, 4, 2, 512), head_dim=64, sliding_window=256,
     sliding_window_pattern=6,
@@ -96,8 +100,10 @@ def test_tokens_and_concurrency_as_printed(
         (llama(256, 512, 3, 4, 1, 512), {"block_tokens": 32}, 1000, (1_365_312, "1365.31")),
         (TINY_SLIDING, {"batched_tokens": 512}, 4096, (1_864_135, "455.11")),
         (TINY_GEMMA_3, {"batched_tokens": 512}, 4096, (453_438, "110.70")),
+        (llama(256, 512, 4, 8, 2, 512), {"cache_dtype": "fp8"}, 2000, (2_048_000, "1024.00")),
+        (TINY_DELTA, {}, 2000, (1_170_285, "585.14")),
     ],
-    ids=["grouped heads", "one key head", "sliding", "sliding and full"],
+    ids=["grouped heads", "one key head", "sliding", "sliding and full", "in fp8", "delta nets"],
 )
 def test_the_cpu_engine_printed_the_same(
     tmp_path: Path, config: Config, more: dict[str, Any], length: int, printed: tuple[int, str]
@@ -243,6 +249,22 @@ def test_a_state_stretches_the_blocks(tmp_path: Path) -> None:
     assert found.request_blocks(8192) == -(-8192 // block) + 10  # 29 layers in ten groups of three
     kept = layout(tmp_path, BAMBA_9B, version="0.32.0", prefix_caching=True)
     assert kept.request_blocks(8192) == -(-8192 // block) + 20
+
+
+def test_prefix_caching_of_states_is_on_in_newer_releases(tmp_path: Path) -> None:
+    counts = {}
+    for version in ("0.19.0", "0.25.1", "0.29.0", "0.32.0"):
+        found = layout(tmp_path, BAMBA_9B, version=version)
+        off = layout(tmp_path, BAMBA_9B, version=version, prefix_caching=False)
+        counts[version] = found.request_blocks(8192) - off.request_blocks(8192)
+    assert counts == {"0.19.0": 0, "0.25.1": 0, "0.29.0": 10, "0.32.0": 10}
+
+
+def test_temporal_states_may_have_a_type_of_their_own(tmp_path: Path) -> None:
+    plain = layout(tmp_path, BAMBA_9B, state_dtype=None)
+    wide = layout(tmp_path, BAMBA_9B, state_dtype="float32")
+    assert plain.block_tokens == 16 * -(-(8448 * 3 * 2 + 128 * 64 * 128 * 2) // (16 * 4096))
+    assert wide.block_tokens == 16 * -(-(8448 * 3 * 2 + 128 * 64 * 128 * 4) // (16 * 4096))
 
 
 def test_delta_nets_have_states_too(tmp_path: Path) -> None:

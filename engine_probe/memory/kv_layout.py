@@ -120,15 +120,17 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
     batched_tokens: int = 8192,
     batches_in_flight: int | None = None,
     device: Literal["cuda", "cpu"] = "cuda",
-    prefix_caching: bool = False,
+    prefix_caching: bool | None = None,
+    state_dtype: str | None = None,
     encoder_tokens: int = 0,
     one_kind: bool = False,
 ) -> KvLayout | Unknown:
     """Unknown for a cache format whose bytes are not known here. Raises InputError where the layers cannot be cut.
 
-    `batched_tokens`: max-num-batched-tokens, which sliding windows keep room for. `prefix_caching`: whether it is on
-    for layers that keep a state, which then keep the one before too. `encoder_tokens`: an encoder's longest input, for
-    layers that attend to one. `one_kind`: --disable-hybrid-kv-cache-manager.
+    `batched_tokens`: max-num-batched-tokens, which sliding windows keep room for. `prefix_caching`: whether it is on,
+    None where no argument says it; layers that keep a state then keep the one before too. `state_dtype`:
+    --mamba-ssm-cache-dtype; CPUs with AVX-512 take float32 (platforms/cpu.py, 0.32). `encoder_tokens`: an encoder's
+    longest input, for layers that attend to one. `one_kind`: --disable-hybrid-kv-cache-manager.
     """
     rules = kv_rules(version)
     number_bytes = _number_bytes(shape, cache_dtype, dtype)
@@ -140,7 +142,8 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
         block_tokens or usual_block(shape, device),
         batched_tokens * (batches_in_flight or _batches(rules, parallel, device)),
         encoder_tokens,
-        2 if prefix_caching else 1,
+        2 if (rules.caches_states if prefix_caching is None else prefix_caching) else 1,
+        CACHE_BYTES.get(state_dtype or ("float32" if device == "cpu" else "")),
     )
     layers = layer_count(shape)
     stages = tuple(parallel.layers_of_stage(layers, stage) for stage in range(parallel.pp))

@@ -26,6 +26,8 @@ class CacheUse:
     encoder_tokens: int = 0
     state_blocks: int = 1
     """Blocks a request's state takes: 2 where prefix caching keeps the one before (mamba_cache_mode align)."""
+    temporal_bytes: int | None = None
+    """Of a number in a temporal state, where arguments or the device say it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Page:
 def page_of(cache: LayerCache, use: CacheUse) -> Page:
     """Of one layer on one rank."""
     if cache.kind == "state":
-        return Page("state", _state_bytes(cache, use.tp), use.block_tokens, state_blocks=use.state_blocks)
+        return Page("state", _state_bytes(cache, use), use.block_tokens, state_blocks=use.state_blocks)
     if cache.kind == "mla":
         return Page("mla", use.block_tokens * cache.latent_width * use.number_bytes, use.block_tokens)
     heads = max(1, cache.kv_heads // use.tp)
@@ -79,6 +81,9 @@ def page_of(cache: LayerCache, use: CacheUse) -> Page:
     return Page(cache.kind, size, use.block_tokens, window, batched, encoder)
 
 
-def _state_bytes(cache: LayerCache, tp: int) -> int:
-    more = tp - cache.state_groups if cache.state_groups and cache.state_groups % tp else 0
-    return -(-(cache.state_bytes + max(more, 0) * cache.state_group_bytes) // tp)
+def _state_bytes(cache: LayerCache, use: CacheUse) -> int:
+    more = use.tp - cache.state_groups if cache.state_groups and cache.state_groups % use.tp else 0
+    total = cache.state_bytes + max(more, 0) * cache.state_group_bytes
+    if use.temporal_bytes is not None:
+        total += cache.temporal_numbers * (use.temporal_bytes - cache.temporal_bytes)
+    return -(-total // use.tp)

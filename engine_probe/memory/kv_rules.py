@@ -24,6 +24,7 @@ class KvRules:
     keeps_null_block: bool
     batches_in_flight: int
     chunked_groups: bool
+    caches_states: bool
 
 
 def kv_rules(version: str | None) -> KvRules:
@@ -59,4 +60,5 @@ def _row(words: list[str]) -> KvRules:
         words[6] == "1",
         int(words[7]),
         words[8] == "1",
+        words[9] == "1",
     )

@@ -48,7 +48,15 @@ def _state(state: State, layer: int, float_bytes: int) -> LayerCache:
     temporal_bytes = 4 if state.state_type == "float32" else float_bytes
     group = 2 * state.size * max(state.kernel - 1, 0) * float_bytes if state.kind == "mamba2" else 0
     total = conv * float_bytes + temporal * temporal_bytes
-    return LayerCache("state", layer, state_bytes=total, state_groups=state.groups, state_group_bytes=group)
+    return LayerCache(
+        "state",
+        layer,
+        state_bytes=total,
+        temporal_numbers=temporal,
+        temporal_bytes=temporal_bytes,
+        state_groups=state.groups,
+        state_group_bytes=group,
+    )
 
 
 def _windows(decoder: Decoder) -> list[tuple[str, int | None]]:

@@ -113,8 +113,13 @@ def _mamba2(settings: Settings, model_type: str, hidden: int) -> State:
         settings.number("mamba_d_conv", "conv_kernel", default=4),
         is_alone=model_type in ("mamba2", "nemotron_h"), layer_kinds=_mamba2_kinds(settings, model_type),
         every="both" if model_type == "falcon_h1" else "state",
-        state_type=settings.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype"),
+        state_type=settings.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype") or _usual_type(model_type),
     )  # fmt: skip
+
+
+def _usual_type(model_type: str) -> str:
+    """models/config.py NemotronHForCausalLMConfig: float32 from 0.20 on, float16 before."""
+    return "float32" if model_type == "nemotron_h" else ""
 
 
 def _mamba2_kinds(settings: Settings, model_type: str) -> tuple[str, ...]:
