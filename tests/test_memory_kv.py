@@ -275,6 +275,12 @@ def test_delta_nets_have_states_too(tmp_path: Path) -> None:
     assert len(found.groups) == 4
 
 
+def test_states_were_once_kept_beside_the_pool(tmp_path: Path) -> None:
+    found = layout(tmp_path, BAMBA_9B, version="0.8.5")
+    assert found.block_bytes == (3 * 16 * 4096,)
+    assert found.block_tokens == 16
+
+
 def test_states_alone_take_one_block_a_request() -> None:
     shape = made_of(*[LayerCache("state", state_bytes=1000)] * 4)
     found = kv_layout(shape, Parallel(), version="0.19.0")

@@ -34,6 +34,8 @@ class Group:
 def groups_of(shape: ModelShape, use: CacheUse, rules: KvRules) -> tuple[Group, ...]:
     """Empty for a model that keeps nothing."""
     caches = [cache for cache in shape.layers if cache.kind != "none"]
+    if not rules.has_groups and any(cache.kind != "state" for cache in caches):
+        caches = [cache for cache in caches if cache.kind != "state"]  # kept beside the pool (models/mamba_cache.py)
     if not rules.chunked_groups and any(cache.kind == "chunked" for cache in caches):
         rules = replace(rules, has_groups=False)
     pages = _pages(caches, use, rules)
@@ -49,11 +51,8 @@ def _pages(caches: list[LayerCache], use: CacheUse, rules: KvRules) -> list[Page
     pages = [page_of(cache, use) for cache in caches]
     if rules.has_groups:
         return _with_states(pages, use)
-    return [page if page.kind in ("state", "mla") else page.as_full() for page in pages] if _is_mixed(pages) else pages
-
-
-def _is_mixed(pages: list[Page]) -> bool:
-    return len({page.demand for page in pages}) > 1
+    is_mixed = len({page.demand for page in pages}) > 1
+    return [page.as_full() for page in pages] if is_mixed else pages
 
 
 def _with_states(pages: list[Page], use: CacheUse) -> list[Page]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine_probe.memory.parallel import Parallel
 
 _LONGEST = 1 << 31
+_MLA_BLOCK_ON_CPU = 16
 
 
 @dataclass(frozen=True)
@@ -139,15 +140,15 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
     use = CacheUse(
         parallel.tp,
         number_bytes,
-        block_tokens or usual_block(shape, device),
+        _block(shape, device, block_tokens),
         batched_tokens * (batches_in_flight or _batches(rules, parallel, device)),
         encoder_tokens,
-        2 if (rules.caches_states if prefix_caching is None else prefix_caching) else 1,
+        2 if (_caches_states(shape, rules) if prefix_caching is None else prefix_caching) else 1,
         CACHE_BYTES.get(state_dtype or ("float32" if device == "cpu" else "")),
     )
     layers = layer_count(shape)
     stages = tuple(parallel.layers_of_stage(layers, stage) for stage in range(parallel.pp))
-    if one_kind:
+    if one_kind and not any(cache.kind == "state" for cache in shape.layers):
         rules = replace(rules, has_groups=False)
     return KvLayout(groups_of(shape, use, rules), stages, rules)
 
@@ -169,7 +170,18 @@ def _number_bytes(shape: ModelShape, cache_dtype: str, dtype: str | None) -> int
     return Unknown(f"the bytes of a cache in {named} are not known here") if found is None else found
 
 
+def _caches_states(shape: ModelShape, rules: KvRules) -> bool:
+    """Models of states alone do not, unless they are told to."""
+    return rules.caches_states and any(cache.kind not in ("state", "none") for cache in shape.layers)
+
+
+def _block(shape: ModelShape, device: str, asked: int | None) -> int:
+    """On CPUs the kernel for MLA knows blocks of 16 alone, whatever is asked for (platforms/cpu.py, 0.28 to 0.33)."""
+    usual = usual_block(shape, device)
+    return usual if asked is None or (device == "cpu" and usual == _MLA_BLOCK_ON_CPU) else asked
+
+
 def usual_block(shape: ModelShape, device: str) -> int:
     """Tokens of a block where no argument says it: 16 on GPUs, 128 on CPUs but for MLA (platforms/cpu.py, 0.32)."""
     has_latent = any(cache.kind == "mla" for cache in shape.layers)
-    return 128 if device == "cpu" and not has_latent else 16
+    return 128 if device == "cpu" and not has_latent else _MLA_BLOCK_ON_CPU
