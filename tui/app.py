@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from tui.screens.wizard import WizardScreen
     from tui.widgets.memory_pane import HostView
 
+PlannedFor = tuple["str | None", "str | None"]
+"""GPUs and release that a plan is for, where they are not those here."""
 _SCREENS_OF_MONITOR = 2
 """The monitor, and Textual's own empty one below it."""
 EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
@@ -77,10 +79,11 @@ class ConsoleApp(App[int]):
         backend: Backend,
         *,
         deployment: Path | None = None,
-        start: Literal["monitor", "wizard"] = "monitor",
+        start: Literal["monitor", "wizard", "plan"] = "monitor",
         interval_seconds: float = 1.0,
         glyphs: Glyphs | None = None,
         log: OpenedLog | None = None,
+        planned_for: PlannedFor = (None, None),
     ) -> None:
         """`log`: it is shown, and there is nothing else."""
         super().__init__()
@@ -91,6 +94,7 @@ class ConsoleApp(App[int]):
         self.backend = backend
         self.glyphs = glyphs or choose()
         self._deployment, self._start, self._opened = deployment, start, log
+        self._planned_for = planned_for
         self._watching = Watching(
             backend,
             told=lambda look: self._from_thread(self.Looked(look)),
@@ -122,7 +126,9 @@ class ConsoleApp(App[int]):
         self._watching.start()  # where it was not started before
         if self._watching.newest is not None:
             self.post_message(self.Looked(self._watching.newest))
-        if self._start == "wizard" or self._deployment is not None:
+        if self._start == "plan":
+            self.do_tab_plan()
+        elif self._start == "wizard" or self._deployment is not None:
             self.open_start()
             self.open_case(self._deployment)
 
@@ -155,7 +161,7 @@ class ConsoleApp(App[int]):
         """The plan that was looked at before, else one to be chosen."""
         from tui.screens.plan_opening import open_plan  # noqa: PLC0415
 
-        open_plan(self, self._deployment)
+        open_plan(self, self._deployment, *self._planned_for)
 
     def back_to_monitor(self) -> None:
         while len(self.screen_stack) > _SCREENS_OF_MONITOR:
@@ -349,11 +355,12 @@ def _demand_terminal() -> None:
 def run_console(
     deployment: Path | None = None,
     engine: str | None = None,
-    start: Literal["monitor", "wizard"] = "monitor",
+    start: Literal["monitor", "wizard", "plan"] = "monitor",
     *,
     cold: bool = False,
     interval_seconds: float = 1.0,
     ascii_only: bool | None = None,
+    planned_for: PlannedFor = (None, None),
 ) -> int:
     """Opens the console; the exit code says how the last case ended. Raises InputError for a wrong deployment."""
     from tui.backend import real_backend  # noqa: PLC0415 -- tests and headless commands open no engine
@@ -369,6 +376,7 @@ def run_console(
         start=start,
         interval_seconds=interval_seconds,
         glyphs=choose(ascii_only),
+        planned_for=planned_for,
     )
     app.watch_host()
     code = asyncio.run(run_app(app))
