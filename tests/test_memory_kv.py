@@ -38,6 +38,12 @@ TINY_DELTA = {
     **QWEN3_NEXT, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 64,
     "linear_key_head_dim": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_value_head_dim": 64,
 }  # fmt: skip
+TINY_LATENT = {**DEEPSEEK_V2_LITE, "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4}
+TINY_MAMBA_2 = sized(
+    "granitemoehybrid", "GraniteMoeHybridForCausalLM", (256, 512, 6, 4, 2, 512), mamba_d_conv=4, mamba_d_head=64,
+    mamba_d_state=64, mamba_expand=2, mamba_n_groups=1, mamba_n_heads=8, num_local_experts=0,
+    layer_types=["mamba", "mamba", "attention"] * 2, shared_intermediate_size=512,
+)  # fmt: skip
 TINY_GEMMA_3 = sized(
     "gemma3_text", "Gemma3ForCausalLM", (256, 512, 13, 4, 2, 512), head_dim=64, sliding_window=256,
     sliding_window_pattern=6,
@@ -102,8 +108,10 @@ def test_tokens_and_concurrency_as_printed(
         (TINY_GEMMA_3, {"batched_tokens": 512}, 4096, (453_438, "110.70")),
         (llama(256, 512, 4, 8, 2, 512), {"cache_dtype": "fp8"}, 2000, (2_048_000, "1024.00")),
         (TINY_DELTA, {}, 2000, (1_170_285, "585.14")),
+        (TINY_LATENT, {}, 2048, (310_688, "151.70")),
+        (TINY_MAMBA_2, {}, 2000, (455_000, "227.50")),
     ],
-    ids=["grouped heads", "one key head", "sliding", "sliding and full", "in fp8", "delta nets"],
+    ids=["grouped heads", "one key head", "sliding", "sliding and full", "in fp8", "delta nets", "latent", "Mamba 2"],
 )
 def test_the_cpu_engine_printed_the_same(
     tmp_path: Path, config: Config, more: dict[str, Any], length: int, printed: tuple[int, str]
@@ -248,7 +256,7 @@ def test_a_state_stretches_the_blocks(tmp_path: Path) -> None:
     assert found.block_bytes == (3 * block * 4096,)
     assert found.request_blocks(8192) == -(-8192 // block) + 10  # 29 layers in ten groups of three
     kept = layout(tmp_path, BAMBA_9B, version="0.32.0", prefix_caching=True)
-    assert kept.request_blocks(8192) == -(-8192 // block) + 20
+    assert kept.request_blocks(8192) == -(-8192 // kept.block_tokens) + 30
 
 
 def test_prefix_caching_of_states_is_on_in_newer_releases(tmp_path: Path) -> None:
@@ -257,7 +265,7 @@ def test_prefix_caching_of_states_is_on_in_newer_releases(tmp_path: Path) -> Non
         found = layout(tmp_path, BAMBA_9B, version=version)
         off = layout(tmp_path, BAMBA_9B, version=version, prefix_caching=False)
         counts[version] = found.request_blocks(8192) - off.request_blocks(8192)
-    assert counts == {"0.19.0": 0, "0.25.1": 0, "0.29.0": 10, "0.32.0": 10}
+    assert counts == {"0.19.0": 0, "0.25.1": 0, "0.29.0": 10, "0.32.0": 20}
 
 
 def test_temporal_states_may_have_a_type_of_their_own(tmp_path: Path) -> None:

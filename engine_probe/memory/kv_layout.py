@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from engine_probe.memory.parallel import Parallel
 
 _LONGEST = 1 << 31
-_MLA_BLOCK_ON_CPU = 16
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def kv_layout(  # noqa: PLR0913 -- all that arguments say of the cache
         _block(shape, device, block_tokens),
         batched_tokens * (batches_in_flight or _batches(rules, parallel, device)),
         encoder_tokens,
-        2 if (_caches_states(shape, rules) if prefix_caching is None else prefix_caching) else 1,
+        rules.kept_states if (_caches_states(shape, rules) if prefix_caching is None else prefix_caching) else {},
         CACHE_BYTES.get(state_dtype or ("float32" if device == "cpu" else "")),
     )
     layers = layer_count(shape)
@@ -178,10 +177,13 @@ def _caches_states(shape: ModelShape, rules: KvRules) -> bool:
 def _block(shape: ModelShape, device: str, asked: int | None) -> int:
     """On CPUs the kernel for MLA knows blocks of 16 alone, whatever is asked for (platforms/cpu.py, 0.28 to 0.33)."""
     usual = usual_block(shape, device)
-    return usual if asked is None or (device == "cpu" and usual == _MLA_BLOCK_ON_CPU) else asked
+    return usual if asked is None or (device == "cpu" and _has_latent(shape)) else asked
 
 
 def usual_block(shape: ModelShape, device: str) -> int:
     """Tokens of a block where no argument says it: 16 on GPUs, 128 on CPUs but for MLA (platforms/cpu.py, 0.32)."""
-    has_latent = any(cache.kind == "mla" for cache in shape.layers)
-    return 128 if device == "cpu" and not has_latent else _MLA_BLOCK_ON_CPU
+    return 128 if device == "cpu" and not _has_latent(shape) else 16
+
+
+def _has_latent(shape: ModelShape) -> bool:
+    return any(cache.kind == "mla" for cache in shape.layers)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine_probe.memory.model import CacheKind, LayerCache
 
 CACHE_BYTES = {
@@ -24,8 +26,8 @@ class CacheUse:
     block_tokens: int
     batched_tokens: int
     encoder_tokens: int = 0
-    state_blocks: int = 1
-    """Blocks a request's state takes: 2 where prefix caching keeps the one before (mamba_cache_mode align)."""
+    state_blocks: Mapping[str, int] = field(default_factory=dict)
+    """Blocks a request's state takes, by its kind: more than 1 where prefix caching keeps those before."""
     temporal_bytes: int | None = None
     """Of a number in a temporal state, where arguments or the device say it."""
 
@@ -69,7 +71,9 @@ class Page:
 def page_of(cache: LayerCache, use: CacheUse) -> Page:
     """Of one layer on one rank."""
     if cache.kind == "state":
-        return Page("state", _state_bytes(cache, use), use.block_tokens, state_blocks=use.state_blocks)
+        return Page(
+            "state", _state_bytes(cache, use), use.block_tokens, state_blocks=use.state_blocks.get(cache.state_kind, 1)
+        )
     if cache.kind == "mla":
         return Page("mla", use.block_tokens * cache.latent_width * use.number_bytes, use.block_tokens)
     heads = max(1, cache.kv_heads // use.tp)

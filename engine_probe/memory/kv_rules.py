@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Version = tuple[int, int, int]
 
@@ -25,6 +28,7 @@ class KvRules:
     batches_in_flight: int
     chunked_groups: bool
     caches_states: bool
+    kept_states: Mapping[str, int]
 
 
 def kv_rules(version: str | None) -> KvRules:
@@ -61,4 +65,5 @@ def _row(words: list[str]) -> KvRules:
         int(words[7]),
         words[8] == "1",
         words[9] == "1",
+        {kind: int(count) for kind, count in (word.split("=") for word in words[10].split())},
     )

@@ -25,6 +25,8 @@ class LayerCache:
     """MLA: kv_lora_rank + rope head size; one head, not divided by tensor parallelism."""
     state_bytes: int = 0
     """Mamba and linear attention: bytes a request, whatever its length."""
+    state_kind: str = ""
+    """mamba1, mamba2, delta or conv."""
     temporal_numbers: int = 0
     """Numbers in `state_bytes` whose type --mamba-ssm-cache-dtype sets apart from the rest."""
     temporal_bytes: int = 0

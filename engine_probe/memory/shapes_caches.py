@@ -52,6 +52,7 @@ def _state(state: State, layer: int, float_bytes: int) -> LayerCache:
         "state",
         layer,
         state_bytes=total,
+        state_kind=state.kind,
         temporal_numbers=temporal,
         temporal_bytes=temporal_bytes,
         state_groups=state.groups,
