@@ -8,10 +8,10 @@ from typing import Literal
 Pane = Literal["gpus", "host", "models", "alerts", "processes"]
 PANES: tuple[Pane, ...] = ("gpus", "host", "models", "alerts", "processes")
 """From top to bottom."""
-_BY_WORTH: tuple[Pane, ...] = ("alerts", "gpus", "models", "host", "processes")
-_FIRST_ROWS: dict[Pane, int] = {"gpus": 9, "host": 9, "models": 5, "alerts": 4, "processes": 9}
+_BY_WORTH: tuple[Pane, ...] = ("alerts", "gpus", "models", "processes", "host")
+_FIRST_ROWS: dict[Pane, int] = {"gpus": 9, "host": 9, "models": 5, "alerts": 4, "processes": 5}
 """So many rows each pane gets before those that tell less are opened, if it has as many to show."""
-_LEAST_ROWS: dict[Pane, int] = {"gpus": 3, "host": 9, "models": 2, "alerts": 2, "processes": 3}
+_LEAST_ROWS: dict[Pane, int] = {"gpus": 3, "host": 5, "models": 2, "alerts": 2, "processes": 3}
 """With fewer a pane is not opened, unless it has no more to show."""
 _MOST_ALERTS = 6
 

@@ -258,6 +258,9 @@ class MonitorPanes(OpensLogs):
             key = self._marked_in("gpus")
             about = reasons_of(gpu) or f"{gpu.name}, {gpu.uuid}"
             return ((f"GPU {key}: ", "bold"), (clean(about), "$quiet"))
+        if self._marked_in("host") is not None and self.reading is not None:
+            about = reasons_of(self.reading.host) or "all that was asked for is known"
+            return (("Host: ", "bold"), (clean(about), "$quiet"))
         return ()
 
     def moment(self) -> Moment:

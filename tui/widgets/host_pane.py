@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _TIGHT = 0.9
 """Of what there is: from here on a sign stands beside the number."""
 _LEAST_FREE_GIB = 1.0
-_LABEL, _WORDS = 18, 30
-_LEAST_COLUMN, _MOST_BAR = 58, 40
+_LABEL = 18
+_LEAST_COLUMN, _LEAST_BAR, _MOST_BAR = 48, 5, 40
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,19 @@ def _disk(disk: Disk, place: int) -> HostLine:
     rate = number(disk.read_mib_per_second)
     read = "?" if rate is None else f"{rate / 1024:.1f} GiB/s" if rate >= 1000 else f"{rate:,.0f} MiB/s"
     why = reason(disk.free_gib) or reason(disk.total_gib)
-    words = f"free {size(disk.free_gib)} GiB   read {read}"
+    words = f"free {_big(disk.free_gib)}  read {read}"
     free, total = number(disk.free_gib), number(disk.total_gib)
     is_full = free is not None and free < _LEAST_FREE_GIB
     label = cell(clean(disk.what), _LABEL - 1).rstrip()
-    brief = f"{clean(disk.what)} read {read}" if not is_full else f"{clean(disk.what)} {size(disk.free_gib)} GiB free !"
+    brief = f"{clean(disk.what)} read {read}" if not is_full else f"{clean(disk.what)} {_big(disk.free_gib)} free !"
     words = words if not why else f"?   {why}"
     share = 1 - free / total if free is not None and total else None
     return HostLine(f"disk {place}", label, words, brief, share, "$warning" if is_full else "")
+
+
+def _big(fact: Fact) -> str:
+    count = number(fact)
+    return f"{count / 1024:.1f} TiB" if count is not None and count >= 1000 else f"{size(fact)} GiB"
 
 
 def _own(own_percent: float | None) -> HostLine:
@@ -121,21 +126,23 @@ def draw_host(lines: Sequence[HostLine], width: int, glyphs: Glyphs) -> PaneCont
     """As many columns as fit, filled row by row."""
     count = max(1, min(width // _LEAST_COLUMN, 3))
     column = width // count
+    words = max((len(line.words) for line in lines if line.share is not None), default=0)
+    bar = min(column - _LABEL - words - 4, _MOST_BAR)
     rows = []
     for start in range(0, len(lines), count):
         row: Row = ()
         for line in lines[start : start + count]:
-            drawn = _one(line, column, glyphs)
+            drawn = _one(line, column, bar if bar >= _LEAST_BAR else 0, glyphs)
             row += (*drawn, (" " * (column - cells_of(drawn)), ""))
         rows.append(row)
     keys = tuple(lines[start].key for start in range(0, len(lines), count))
     return PaneContent((("Host", "bold"),), tuple(rows), keys)
 
 
-def _one(line: HostLine, width: int, glyphs: Glyphs) -> Row:
-    room = min(width - _LABEL - max(len(line.words), _WORDS) - 4, _MOST_BAR)
+def _one(line: HostLine, width: int, room: int, glyphs: Glyphs) -> Row:
+    """`room`: cells of the bar, 0 where there is none."""
     bar: Row = ()
-    if room >= 6:
+    if room and (line.share is not None or _LABEL + room + 4 + len(line.words) <= width):
         drawn = "" if line.share is None else short_bar(line.share, room, glyphs.used, glyphs.free)
         filled = drawn.rstrip(glyphs.free)
         bar = ((filled, line.style or "$accent"), (cell(drawn[len(filled) :], room - len(filled)) + "  ", "$rule"))

@@ -94,7 +94,7 @@ def lasting(seconds: float | None) -> str:
 
 def short_bar(share: float, cells: int, glyph: str, free: str) -> str:
     """`share` from 0 to 1. What is there at all is seen."""
-    filled = min(round(max(share, 0.0) * cells), cells)
+    filled = round(max(0.0, min(share, 1.0)) * cells)
     filled = max(filled, 1) if share > 0 else filled
     return glyph * filled + free * (cells - filled)
 
@@ -104,7 +104,7 @@ def sparkline(values: Sequence[float | None], top: float, cells: int, glyphs: Gl
     seen = values[-cells:] if cells > 0 else ()
     last = len(glyphs.levels) - 1
     drawn = "".join(
-        " " if value is None or top <= 0 else glyphs.levels[max(0, min(last, round(value / top * last)))]
+        " " if value is None or top <= 0 else glyphs.levels[round(max(0.0, min(value / top, 1.0)) * last)]
         for value in seen
     )
     return " " * (cells - len(drawn)) + drawn
