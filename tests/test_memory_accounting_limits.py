@@ -229,7 +229,7 @@ def test_a_cpu_plans_host_memory(llama: ModelShape) -> None:
     share = memory_of(llama, "0.32.0", "cpu-64GB", gpu_memory_utilization=0.5, **args)
     assert not isinstance(share.kv_pool, Unknown)
     assert share.kv_pool.value == pytest.approx(32 - 15.0 - 1.2, abs=0.3)
-    default = memory_of(llama, "0.12.0", "cpu-64GB", **args)
+    default = memory_of(llama, "0.11.2", "cpu-64GB", **args)
     assert not isinstance(default.kv_pool, Unknown)
     assert default.kv_pool.value == 4.0
     big = memory_of(llama, "0.32.0", "cpu-64GB", env={"VLLM_CPU_KVCACHE_SPACE": "60"}, **args)

@@ -172,6 +172,17 @@ def test_more_gpus_than_ranks_stay_unused_and_it_is_said(shapes: dict[str, Model
     assert placed.notes == ("GPUs 1, 2 stay unused: its sizes need 1",)
 
 
+def test_a_close_call_is_said(shapes: dict[str, ModelShape]) -> None:
+    notes = []
+    for share in (0.9, 0.978):
+        one = launch("m", "llama-8b", max_model_len=8192, gpu_memory_utilization=share)
+        plan = planned(shapes, [one], "1xH100-80GB")
+        assert plan.fits
+        notes.append(model(plan, "m").notes)
+    assert notes[0] == ()
+    assert notes[1][0].startswith("close: 0.")
+
+
 def test_replicas_each_have_their_gpus(shapes: dict[str, ModelShape]) -> None:
     two = launch("m", "llama-8b", (0, 1, 2, 3), tensor_parallel_size=2, data_parallel_size=2)
     placed = model(planned(shapes, [two], "4xH100-80GB"), "m")
