@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from engine_probe.flags import parse_version
 from engine_probe.memory.accounting_kv import Division, room_of
 from engine_probe.memory.accounting_result import Parts, RankMemory, left_of
 from engine_probe.memory.accounting_values import Batch
@@ -14,6 +15,7 @@ from engine_probe.memory.limits import stops_start_on_cpu
 from engine_probe.memory.rank_weights import weights_on_rank
 
 if TYPE_CHECKING:
+    from engine_probe.flags import Version
     from engine_probe.memory.accounting import Asked
     from engine_probe.memory.accounting_rules import Rules
     from engine_probe.memory.accounting_values import Values
@@ -22,9 +24,13 @@ if TYPE_CHECKING:
     from engine_probe.memory.limits import Neighbours
 
 GIB = 2**30
-_DEFAULT_SPACE_GIB = 4.0
-"""Of VLLM_CPU_KVCACHE_SPACE, until the share of memory took its place (0.20.2)."""
-_SHARE_SINCE = (0, 20)
+_NEWEST = (999, 0, 0)
+_DEFAULT_SPACE_GIB, _DEFAULT_SPACE_SHARE = 4.0, 0.5
+"""Of VLLM_CPU_KVCACHE_SPACE up to 0.11, and as a share of all memory from 0.13 on."""
+_HALF_SINCE, _SHARE_SINCE = (0, 12), (0, 20)
+"""From 0.20 on the pool is what a share of memory leaves, as on GPUs (platforms/cpu.py, 0.11.2, 0.13.0, 0.20.2)."""
+_ZERO_IS_NONE_SINCE = (0, 10)
+"""Before, VLLM_CPU_KVCACHE_SPACE=0 was as if it were not set (platforms/cpu.py, 0.9.2)."""
 _PROCESS = Estimate(1.2, 0.6, 2.5, "declared: what a worker of 0.32.0 holds beside its weights")
 _TOKENS, _SEQS = 2048, 128
 """A rank's defaults for a server (engine/arg_utils.py, get_batch_defaults, 0.11 on)."""
@@ -33,9 +39,7 @@ _TOKENS, _SEQS = 2048, 128
 def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) -> RankMemory:
     """`card` stands for the host's memory, which all ranks share."""
     values = asked.values
-    ranks = values.parallel.ranks
-    tokens = values.tokens or _TOKENS * ranks
-    batch = Batch(values.seqs or min(_SEQS * ranks, tokens), tokens, f"declared: defaults of {rules.name} on CPUs")
+    batch = _batch(values, rules, asked.max_len)
     none = exact(0.0, "declared: none on a CPU")
     weights = weights_on_rank(
         asked.shape, values.parallel, rank, dtype=values.dtype, quantization=values.quantization, family="cpu"
@@ -43,7 +47,9 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
     parts = Parts(weights, none, none, none, _PROCESS, none, none, none)
     share = values.utilization or rules.utilization
     budget = card.total_gib.scaled(share)
-    pool = _pool(values, rules, budget, parts)
+    release = (parse_version(asked.version) if asked.version else None) or _NEWEST
+    space = _space_gib(values, release)
+    pool = _pool(space, release, card, budget, parts)
     others = total((near.others_gib, exact(near.models_gib, "computed: models that started before")), "computed")
     memory = RankMemory(
         rules=f"{rules.name} on CPUs",
@@ -53,7 +59,7 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
         batch=batch,
         budget=budget,
         kv_pool=pool,
-        pool_is_fixed=_space_gib(values) is not None or not _takes_share(rules),
+        pool_is_fixed=space is not None or release[:2] < _SHARE_SINCE,
         taken_gib=0.0 if isinstance(others, Unknown) else others.value,
         free_at_start=left_of(card.total_gib, (others,)),
         after_profile=left_of(card.total_gib, (others, weights, parts.non_torch)),
@@ -69,20 +75,30 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
     return replace(memory, why_not=stops_start_on_cpu(memory))
 
 
-def _space_gib(values: Values) -> float | None:
-    if values.kv_bytes is not None:
+def _batch(values: Values, rules: Rules, max_len: int) -> Batch:
+    ranks = values.parallel.ranks
+    usual = _TOKENS * ranks
+    if values.chunked_prefill is False:
+        usual = max(usual, max_len)
+    tokens = values.tokens or min(usual, (values.seqs or _SEQS * ranks) * max_len)
+    return Batch(values.seqs or min(_SEQS * ranks, tokens), tokens, f"declared: defaults of {rules.name} on CPUs")
+
+
+def _space_gib(values: Values, release: Version) -> float | None:
+    """The variable goes before the argument, which releases before 0.20 do not know on CPUs."""
+    if values.cpu_space_gib or (values.cpu_space_gib is not None and release[:2] >= _ZERO_IS_NONE_SINCE):
+        return values.cpu_space_gib
+    if values.kv_bytes is not None and release[:2] >= _SHARE_SINCE:
         return values.kv_bytes / GIB
-    return values.cpu_space_gib
+    return None
 
 
-def _takes_share(rules: Rules) -> bool:
-    return rules.first[:2] >= _SHARE_SINCE
-
-
-def _pool(values: Values, rules: Rules, budget: Estimate, parts: Parts) -> Amount:
-    space = _space_gib(values)
+def _pool(space: float | None, release: Version, card: Card, budget: Estimate, parts: Parts) -> Amount:
     if space is not None:
-        return exact(space, "declared: kv-cache-memory-bytes or VLLM_CPU_KVCACHE_SPACE")
-    if not _takes_share(rules):
-        return exact(_DEFAULT_SPACE_GIB, f"declared: default of VLLM_CPU_KVCACHE_SPACE in {rules.name}")
-    return left_of(budget, (parts.weights, parts.non_torch))
+        return exact(space, "declared: VLLM_CPU_KVCACHE_SPACE or kv-cache-memory-bytes")
+    if release[:2] >= _SHARE_SINCE:
+        return left_of(budget, (parts.weights, parts.non_torch))
+    if release[:2] >= _HALF_SINCE:
+        half = card.total_gib.value * _DEFAULT_SPACE_SHARE
+        return exact(half, "declared: default of VLLM_CPU_KVCACHE_SPACE in this release, on a host with one NUMA node")
+    return exact(_DEFAULT_SPACE_GIB, "declared: default of VLLM_CPU_KVCACHE_SPACE in this release")

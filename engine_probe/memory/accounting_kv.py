@@ -57,6 +57,7 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
         batched_tokens=by.batch.tokens,
         device="cpu" if by.family == CPU else "cuda",
         prefix_caching=values.caches_prefixes,
+        state_dtype=values.state_dtype,
         one_kind=values.one_kind_of_cache,
     )
     if isinstance(layout, Unknown):

@@ -72,8 +72,10 @@ class Values:
     estimates_graphs: bool | None
     flashinfer_sampler: bool | None
     allows_long: bool
-    caches_prefixes: bool
-    """Set by the launch; it matters to layers with a state only."""
+    caches_prefixes: bool | None
+    """As the launch says; it matters to layers with a state only."""
+    state_dtype: str | None
+    """--mamba-ssm-cache-dtype."""
     one_kind_of_cache: bool
     """--disable-hybrid-kv-cache-manager."""
     notes: tuple[str, ...]
@@ -108,7 +110,8 @@ def values_of(launch: Launch) -> Values:
         estimates_graphs=_switch(launch.env, "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"),
         flashinfer_sampler=_switch(launch.env, "VLLM_USE_FLASHINFER_SAMPLER"),
         allows_long=_switch(launch.env, "VLLM_ALLOW_LONG_MAX_MODEL_LEN") or False,
-        caches_prefixes=bool(read.truth("enable-prefix-caching")),
+        caches_prefixes=read.truth("enable-prefix-caching"),
+        state_dtype=_unless_auto(read.word("mamba-ssm-cache-dtype")),
         one_kind_of_cache=bool(read.truth("disable-hybrid-kv-cache-manager")),
         notes=_notes(launch),
     )
@@ -163,12 +166,12 @@ class _Reader:
 
 
 def _cpu_space(env: Mapping[str, str]) -> float | None:
-    """Whole GiB; 0 is as if it were not set (vllm/envs.py)."""
+    """Whole GiB; empty is as if it were not set (platforms/cpu.py, 0.20.2)."""
     written = env.get("VLLM_CPU_KVCACHE_SPACE")
-    if written is None:
+    if not written:
         return None
     try:
-        return float(int(written)) or None
+        return float(int(written))
     except ValueError:
         raise InputError(f"VLLM_CPU_KVCACHE_SPACE is {written[:40]!r}; whole GiB are wanted") from None
 
