@@ -104,17 +104,22 @@ def _placed(
     refused = refused_by_config(asked.values, asked.shape)
     too_few = None if on_cpu else _too_few(launch, gpus, cards, world)
     if too_few is not None or (refused is not None and asked.values.parallel.pp > layer_count(asked.shape)):
-        return PlacedModel(launch, asked, gpus, {}, None, refused or too_few, asked.values.notes)
+        return PlacedModel(launch, asked, gpus, {}, None, refused or too_few, _left_out(asked))
     used = tuple(cards) if on_cpu else gpus[:world]
     ranks = _ranks(asked, used, cards, before, rank_of)
     worst = min(ranks.values(), key=_pool_order)
     failing = next((memory.why_not for memory in ranks.values() if memory.why_not is not None), None)
-    notes = list(asked.values.notes)
+    notes = list(_left_out(asked))
     if len(gpus) > world and not on_cpu:
         notes.append(f"GPUs {', '.join(map(str, gpus[world:]))} stay unused: its sizes need {world}")
     why_not = refused or failing or adapters_refused(launch, asked)
     notes += _close_calls(ranks) if why_not is None else ()
     return PlacedModel(launch, asked, () if on_cpu else used, ranks, worst, why_not, tuple(notes))
+
+
+def _left_out(asked: Asked) -> tuple[str, ...]:
+    """What the arguments set, or the model has, that the sums do not count."""
+    return (*(f"not in these numbers: {one}" for one in asked.values.notes), *asked.shape.doubts)
 
 
 def _close_calls(ranks: Mapping[int, RankMemory]) -> tuple[str, ...]:

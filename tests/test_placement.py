@@ -183,6 +183,13 @@ def test_a_close_call_is_said(shapes: dict[str, ModelShape]) -> None:
     assert notes[1][0].startswith("close: 0.")
 
 
+def test_arguments_that_are_not_counted_are_said(shapes: dict[str, ModelShape]) -> None:
+    one = launch("m", "llama-8b", max_model_len=8192, kv_transfer_config="{}")
+    assert model(planned(shapes, [one], "1xH100-80GB"), "m").notes == (
+        "not in these numbers: buffers of the KV connector (--kv-transfer-config)",
+    )
+
+
 def test_replicas_each_have_their_gpus(shapes: dict[str, ModelShape]) -> None:
     two = launch("m", "llama-8b", (0, 1, 2, 3), tensor_parallel_size=2, data_parallel_size=2)
     placed = model(planned(shapes, [two], "4xH100-80GB"), "m")

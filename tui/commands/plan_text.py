@@ -105,7 +105,7 @@ def _print_model(output: Output, model: PlacedModel) -> None:
     if model.worst is not None:
         _print_memory(output, model.worst)
     for note in model.notes:
-        output.folded(f"not in these numbers, or to know: {note}")
+        output.folded(f"note: {note}")
 
 
 def _print_memory(output: Output, memory: RankMemory) -> None:
