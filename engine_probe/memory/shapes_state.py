@@ -72,7 +72,9 @@ def state_of(settings: Settings, model_type: str, hidden: int) -> State | None:
         found = _delta(settings)
     elif model_type in ("lfm2", "lfm2_moe"):
         kernel = settings.number("conv_L_cache", default=3)
-        found = State("conv", hidden, 1, hidden, 0, 0, kernel, layer_kinds=_listed(settings))
+        found = State(
+            "conv", settings.optional("conv_dim") or hidden, 1, hidden, 0, 0, kernel, layer_kinds=_listed(settings)
+        )
     else:
         return None
     layers = settings.optional("num_hidden_layers", "n_layer")
