@@ -118,8 +118,8 @@ def _placed(
 
 
 def _left_out(asked: Asked) -> tuple[str, ...]:
-    """What the arguments set, or the model has, that the sums do not count."""
-    return (*(f"not in these numbers: {one}" for one in asked.values.notes), *asked.shape.doubts)
+    """What the arguments set and the sums do not count."""
+    return tuple(f"not in these numbers: {one}" for one in asked.values.notes)
 
 
 def _close_calls(ranks: Mapping[int, RankMemory]) -> tuple[str, ...]:

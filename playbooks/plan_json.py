@@ -68,6 +68,7 @@ def _model(model: PlacedModel) -> dict[str, Any]:
         "range": {} if memory is None else _ranges(memory),
         "sources": {} if memory is None else _sources(memory),
         "notes": list(model.notes),
+        "doubts": list(model.asked.shape.doubts),
     }
 
 

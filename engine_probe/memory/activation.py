@@ -60,7 +60,7 @@ def activation_of(values: Values, shape: ModelShape, rules: Rules, batch: Batch,
     images = _images_gib(shape, rules, batch) if worker.is_first else 0.0
     peak = Estimate(
         max(forward, sampler.value + beside) + offset,
-        max(0.0, max(forward, sampler.low + beside) + offset - spread),
+        max(0.5 * forward, max(forward, sampler.low + beside) + offset - spread),
         max(forward, sampler.high + beside) + offset + spread + images,
         f"computed: profile run of {batch.tokens} tokens and {batch.seqs} requests ({rules.name})",
     )

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_CARD = 0.99
 _WORTH_SAYING_GIB = 0.3
-_LEAST_SHARE = 0.05
 _SMALL_SAMPLER_GIB = 0.1
 
 
@@ -104,7 +103,10 @@ def _share_not_free(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNo
     if said:
         text += f" beside {said}"
     highest = _highest_share(memory, free.value)
-    text += f"; gpu-memory-utilization up to {highest:g} would start" if highest >= _LEAST_SHARE else ""
+    if isinstance(memory.kv_pool, Unknown) or highest * memory.total_gib > memory.budget.value - memory.kv_pool.value:
+        text += f"; gpu-memory-utilization up to {highest:g} would start"
+    else:
+        text += ", less than it needs without any KV cache"
     return WhyNot(_who_is_in_the_way(memory, near), text)
 
 

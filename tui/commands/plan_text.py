@@ -38,7 +38,7 @@ def print_plan(output: Output, plan: Plan, *, ascii_only: bool) -> None:
     if notes:
         output.text()
     for note in notes:
-        output.folded(note, "note: ")
+        output.folded(f"note: {note}", "")
 
 
 def _verdict(plan: Plan) -> str:
@@ -106,6 +106,8 @@ def _print_model(output: Output, model: PlacedModel) -> None:
         _print_memory(output, model.worst)
     for note in model.notes:
         output.folded(f"note: {note}")
+    for doubt in model.asked.shape.doubts:
+        output.folded(f"not known for sure: {doubt}")
 
 
 def _print_memory(output: Output, memory: RankMemory) -> None:
