@@ -29,10 +29,10 @@ class PlanState:
     saved: tuple[Saved, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, inputs: PlanInputs) -> PlanState:
-        """Raises InputError for values that no engine would take."""
+    def of(cls, inputs: PlanInputs, saved: tuple[Saved, ...] = ()) -> PlanState:
+        """`saved`: what was written to the file already. Raises InputError for values that no engine would take."""
         plan = inputs.plan()
-        return cls(inputs, plan, plan)
+        return cls(inputs, plan, plan, (), saved)
 
     @property
     def deployment(self) -> Deployment:
@@ -55,17 +55,11 @@ class PlanState:
     def save(self) -> PlanState:
         """What is tried becomes the file. Raises InputError, and then the file is as it was."""
         saved = plan_saving.save(self.inputs.deployment, self.changes)
-        return self._read_as(saved.after, saved=(*self.saved, saved))
+        return self.of(replace(self.inputs, deployment=saved.after), (*self.saved, saved))
 
     def undo_saved(self) -> PlanState:
         """The file as it was before it was last saved. Raises InputError, and then nothing was written."""
-        return self._read_as(plan_saving.undo(self.saved[-1]), saved=self.saved[:-1])
-
-    def _read_as(self, deployment: Deployment, saved: tuple[Saved, ...]) -> PlanState:
-        """`deployment` is what the file says now."""
-        inputs = replace(self.inputs, deployment=deployment)
-        plan = inputs.plan()
-        return PlanState(inputs, plan, plan, (), saved)
+        return self.of(replace(self.inputs, deployment=plan_saving.undo(self.saved[-1])), self.saved[:-1])
 
     def changed(self) -> dict[str, tuple[Field, ...]]:
         """Of each model the values that differ from the file's, as they count."""

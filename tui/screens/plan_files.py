@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from playbooks.placement import Plan
+    from tui.plan_saving import Saved
     from tui.widgets.plan_advice import Proposed
 
 _PROPOSE_AFTER_SECONDS = 0.3
@@ -67,22 +68,24 @@ class PlanFiles(PlanPanes):
         self.read()
 
     def read(self) -> None:
-        """All of it, from disk and driver. What is tried is gone then; what was saved stays saved."""
+        """All of it, from disk and driver. What is tried is gone then; what was saved can still be taken back."""
         self._turn += 1
+        saved = self.state.saved if self.state is not None else ()
         self.state = self.proposed = None
         if self.path is None:
             self.said = ("No deployment is chosen yet.", "")
         else:
             self.said = (f"{short_path(str(self.path))} and its models are being read", "$quiet")
-            self._read(self._turn, self.path, self.gpus, self.version)
+            kept = tuple(one for one in saved if one.path == self.path)
+            self._read(self._turn, self.path, self.gpus, self.version, kept)
         self.draw()
 
     @work(thread=True, group="read")
-    def _read(self, turn: int, path: Path, gpus: str | None, version: str | None) -> None:
+    def _read(self, turn: int, path: Path, gpus: str | None, version: str | None, saved: tuple[Saved, ...]) -> None:
         from tui.plan_inputs import read_inputs  # noqa: PLC0415 -- in the thread that reads
 
         try:
-            state, trouble = PlanState.of(read_inputs(path, gpus, version)), ""
+            state, trouble = PlanState.of(read_inputs(path, gpus, version), saved), ""
         except InputError as error:
             state, trouble = None, str(error)
         self.post_message(self.Read(turn, state, trouble))
@@ -94,7 +97,9 @@ class PlanFiles(PlanPanes):
             self.said = (message.trouble, "$error")
             self.draw()
         else:
+            failing = next((model.launch.name for model in message.state.plan.models if not model.fits), None)
             self.show_state(message.state)
+            self.panes["models"].mark(failing or self.chosen)
             self.set_focus(self.panes["models"])
 
     def show_state(self, state: PlanState) -> None:

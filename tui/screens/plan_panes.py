@@ -38,6 +38,9 @@ _CLASSES: dict[Pane, type[RowPane]] = {
     "advice": PlanText,
 }
 
+_OTHER_ROWS = 14
+"""With fewer left for headings, the chosen model and what is proposed, GPUs that hold the same are one row."""
+
 
 class PlanPanes(OpensLogs):
     """`state` None: nothing is read yet, and `said` is what there is to say."""
@@ -103,14 +106,15 @@ class PlanPanes(OpensLogs):
         glyphs, name = self.console.glyphs, self.chosen
         on_cpu = any(card.family == CPU for card in plan.cards)
         stacks = stacks_of(plan)
+        look = Look(state.changed(), self.focus_on, name, state.has_other_order, glyphs)
         opened: dict[Pane, PaneContent] = {
             "gpus": draw_plan_gpus(stacks, on_cpu, text, glyphs),
-            "models": draw_plan_models(plan, Look(state.changed(), self.focus_on, name, glyphs), text),
+            "models": draw_plan_models(plan, look, text),
             "detail": draw_plan_detail(plan, state.file_plan, name, text),
             "advice": draw_plan_advice(self.proposed, plan.fits, _host_words(plan), plan.notes, text),
         }
         height = max(self.size.height - self._around, 0)
-        if sum(len(content.rows) + 1 for content in opened.values()) > height:
+        if len(stacks) + len(plan.models) + _OTHER_ROWS > height:
             stacks = stacks_of(plan, joins_alike=True)
             opened["gpus"] = draw_plan_gpus(stacks, on_cpu, text, glyphs)
         self._give_heights(heights({pane: len(content.rows) + 1 for pane, content in opened.items()}, height))

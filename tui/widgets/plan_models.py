@@ -29,11 +29,15 @@ _MOST_NAME = 28
 
 @dataclass(frozen=True)
 class Look:
-    """How the table is drawn: `changed` values of each model differ from the file; `focus` is what keys change."""
+    """How the table is drawn: `changed` values of each model differ from the file, as may the start order.
+
+    `focus` is what keys change of the marked model.
+    """
 
     changed: Mapping[str, tuple[Field, ...]]
     focus: Field
     marked: str
+    has_other_order: bool
     glyphs: Glyphs
 
 
@@ -44,7 +48,8 @@ def draw_plan_models(plan: Plan, look: Look, width: int) -> PaneContent:
     longest = max([len(model.launch.name) for model in plan.models] + [LEAST_NAME])
     name = max(LEAST_NAME, min(longest + 2, _MOST_NAME, left - LEAST_VERDICT))
     rows = tuple(fit(_row(place, model, columns, look, name, width), width) for place, model in enumerate(plan.models))
-    heading = [(cell("Models", name + MARK_CELLS + 2), "bold")]
+    title = "Models order*" if look.has_other_order else "Models"
+    heading = [(cell(title, name + MARK_CELLS + 2), "$accent bold" if look.has_other_order else "bold")]
     for column in columns:
         is_focus = column.field == look.focus
         label = f"{look.glyphs.opened}{column.label}" if is_focus else column.label
