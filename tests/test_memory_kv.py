@@ -109,9 +109,27 @@ def test_tokens_and_concurrency_as_printed(
         (llama(256, 512, 4, 8, 2, 512), {"cache_dtype": "fp8"}, 2000, (2_048_000, "1024.00")),
         (TINY_DELTA, {}, 2000, (1_170_285, "585.14")),
         (TINY_LATENT, {}, 2048, (310_688, "151.70")),
+        (
+            TINY_GEMMA_3,
+            {"parallel": Parallel(2), "batched_tokens": 1024, "block_tokens": 16},
+            4096,
+            (717_741, "175.23"),
+        ),
+        (llama(256, 512, 4, 8, 2, 512), {"parallel": Parallel(2)}, 2000, (2_048_000, "1024.00")),
         (TINY_MAMBA_2, {}, 2000, (455_000, "227.50")),
     ],
-    ids=["grouped heads", "one key head", "sliding", "sliding and full", "in fp8", "delta nets", "latent", "Mamba 2"],
+    ids=[
+        "grouped heads",
+        "one key head",
+        "sliding",
+        "sliding and full",
+        "in fp8",
+        "delta nets",
+        "latent",
+        "small blocks",
+        "two ranks",
+        "Mamba 2",
+    ],
 )
 def test_the_cpu_engine_printed_the_same(
     tmp_path: Path, config: Config, more: dict[str, Any], length: int, printed: tuple[int, str]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from engine_probe.memory.parallel import Parallel
 
 _LONGEST = 1 << 31
+_LEAST_SLIDING_BLOCK_ON_CPU = 32
 
 
 @dataclass(frozen=True)
@@ -175,9 +176,15 @@ def _caches_states(shape: ModelShape, rules: KvRules) -> bool:
 
 
 def _block(shape: ModelShape, device: str, asked: int | None) -> int:
-    """On CPUs the kernel for MLA knows blocks of 16 alone, whatever is asked for (platforms/cpu.py, 0.28 to 0.33)."""
+    """On CPUs the kernel for MLA knows blocks of 16 alone, whatever is asked for (platforms/cpu.py, 0.28 to 0.33).
+
+    Layers that slide take blocks of at least 32 there, and the others follow them (layers/attention/attention.py, 0.32).
+    """
     usual = usual_block(shape, device)
-    return usual if asked is None or (device == "cpu" and _has_latent(shape)) else asked
+    if asked is None or (device == "cpu" and _has_latent(shape)):
+        return usual
+    slides = any(cache.kind == "sliding" for cache in shape.layers)
+    return max(asked, _LEAST_SLIDING_BLOCK_ON_CPU) if device == "cpu" and slides else asked
 
 
 def usual_block(shape: ModelShape, device: str) -> int:
