@@ -178,7 +178,7 @@ def _caches_states(shape: ModelShape, rules: KvRules) -> bool:
 def _block(shape: ModelShape, device: str, asked: int | None) -> int:
     """On CPUs the kernel for MLA knows blocks of 16 alone, whatever is asked for (platforms/cpu.py, 0.28 to 0.33).
 
-    Layers that slide take blocks of at least 32 there, and the others follow them (layers/attention/attention.py, 0.32).
+    Layers that slide take blocks of at least 32 there, and the others follow (layers/attention/attention.py, 0.32).
     """
     usual = usual_block(shape, device)
     if asked is None or (device == "cpu" and _has_latent(shape)):
