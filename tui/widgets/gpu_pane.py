@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Unknown
 from tui.widgets.clean_text import clean
 from tui.widgets.gpu_pane_bar import draw_bar, glyph_of, shares_of, shares_of_slice
-from tui.widgets.monitor_words import SHORT_STAGES, number, of, right, size, sparkline, whole, word
+from tui.widgets.monitor_words import number, of, right, size, sparkline, whole, word
 from tui.widgets.row_pane import MARK_CELLS, PaneContent, Piece, Row, RowPane, cells_of, fit
+from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cell, gib
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ def _server_words(
     if rank:
         name += ((f" {rank}", "$quiet"),)
     if server.state == "loading":
-        stage = SHORT_STAGES.get(word(server.stage), word(server.stage))
+        stage = SHORT_NAMES.get(word(server.stage), word(server.stage))
         name += ((f" {glyphs.running} {stage}", "$accent"),)
     elif server.state == "ending":
         name += ((" ending", "$warning"),)

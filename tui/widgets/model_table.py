@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tui.widgets.clean_text import clean
-from tui.widgets.monitor_words import SHORT_STAGES, cell_of_name, lasting, number, right, short_bar, size, whole, word
+from tui.widgets.monitor_words import cell_of_name, lasting, number, right, short_bar, size, whole, word
 from tui.widgets.row_pane import PaneContent, Piece, Row, RowPane, fit
+from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cell
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _stage(server: Server, now: float, width: int, glyphs: Glyphs) -> Row:
             return ((cell("KV ?", width), ""),)
         return _bar("KV", share / 100, f"{share:.0f} %", width, "$warning" if share >= 95 else "", glyphs)
     name = word(server.stage)
-    name = SHORT_STAGES.get(name, name)
+    name = SHORT_NAMES.get(name, name)
     progress = _PROGRESS.search(server.stage_detail)
     if progress and int(progress[2]):
         words = clean(server.stage_detail)

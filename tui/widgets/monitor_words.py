@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 
 _TOO_MUCH = 1e15
 """NaN, infinity and what no driver means: not shown as if they were sizes."""
-SHORT_STAGES = {
-    "config": "config",
-    "distributed_init": "dist",
-    "engine_build": "engine",
-    "worker_start": "workers",
-    "weight_load": "weights",
-    "memory_planning": "memory",
-    "warmup": "warmup",
-    "serving": "serving",
-}
 
 
 def number(fact: Fact | None) -> float | None:
