@@ -12,14 +12,17 @@ from hypothesis import strategies as st
 
 from engine_probe.command_line import parse_command
 from engine_probe.errors import InputError
+from engine_probe.events import Event, Ready, StageEntered
 from engine_probe.launch import Deployment, Launch
 from engine_probe.logs.records import read_text
 from engine_probe.memory.learned import Printed, Start, card_key, corrections_for
 from engine_probe.memory.learned_args import launch_args
 from engine_probe.memory.learned_log import Where, learn_from_log
 from engine_probe.memory.learned_model import Fingerprint, fingerprint_of
-from engine_probe.memory.learned_start import corrections_of, learn, learned_or_nothing
+from engine_probe.memory.learned_start import corrections_of, learn, learn_after_load, learned_or_nothing
 from engine_probe.memory.learned_store import read_learned
+from playbooks.context import new_session
+from playbooks.lessons import Lessons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,11 +60,13 @@ NEWEST = V1_TP2.replace("0.13.0", "0.30.0").replace(
     "6.75 GiB for weight, 1.23 GiB for peak activation, 0.31 GiB for non-torch memory, and",
     "7.15 GiB for consumed memory (weights + non-torch), 1.23 GiB for peak activation, and",
 )
+NODE = "(EngineCore_DP0 pid=20) INFO 03-02 10:11:44 [cpu.py:1] Explicitly set (0.09/8.09) GiB for KV cache on node 0.\n"
 DEBUGGED = (
     "(EngineCore_DP0 pid=20) INFO 03-02 10:11:20 [core.py:93] Initializing a V1 LLM engine (v0.10.2) with config: "
     "model='acme/m-7b', dtype=torch.bfloat16, tensor_parallel_size=2\n"
     "(EngineCore_DP0 pid=20) DEBUG 03-02 10:11:43 [gpu_worker.py:297] Memory profiling takes 14.40 seconds. Total non "
-    "KV cache memory: 10.22GiB; torch peak memory increase: 1.40GiB; non-torch forward increase memory: 0.02GiB; weights "
+    "KV cache memory: 10.22GiB; torch peak memory increase: 1.40GiB; non-torch forward increase memory: 0.02GiB; "
+    "weights "
     "memory: 8.80GiB.\n"
 )
 
@@ -302,6 +307,41 @@ def test_a_log_teaches_and_a_plan_takes_it(tmp_path: Path) -> None:
     assert corrections_of(made.models[0], "H100", None, learned) == {}
     assert corrections_of(replace(LAUNCH, model=str(tmp_path / "gone")), "H100", "0.13.0", learned) == {}
     assert str(tmp_path) not in store.read_text()
+
+
+def test_after_a_load_nothing_is_raised(tmp_path: Path) -> None:
+    store = tmp_path / "learned.jsonl"
+    (launch,) = deployment(tmp_path).models
+    log = tmp_path / "load-1.log"
+    assert "is no file" in (learn_after_load(launch, log, store) or "")
+    log.write_text("nothing\n")
+    assert learn_after_load(launch, log, store)
+    log.write_text(V1_TP2.replace("tensor_parallel_size=2", "tensor_parallel_size=4"))
+    assert learn_after_load(launch, log, store)
+    log.write_text(V1_TP2.replace("79.25", "8.09") + NODE)
+    assert learn_after_load(launch, log, store) is None
+    assert learn_after_load(launch, log, store) is None, "known already"
+    assert [one.card for one in read_learned(store).starts] == ["cpu"]
+
+
+def test_loads_of_a_session_that_answered_teach_when_it_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    made = deployment(tmp_path)
+    seen: list[Event | None] = []
+    (tmp_path / "load-3.log").write_text(V1_TP2 + NODE)
+    lessons = Lessons(lambda session, event: seen.append(event))
+    session = new_session("case", made, "warm", "warm", {})
+    session = replace(session, case_folder=str(tmp_path), progress=replace(session.progress, loads={"m-7b": 3}))
+    for event in (None, StageEntered("m-7b", stage="serving")):
+        lessons.see(session, event)
+    lessons.learn()
+    assert read_learned().starts == (), "it has not answered"
+    lessons.see(session, Ready("m-7b", served_models=["m-7b"], port=8000))
+    lessons.learn()
+    assert len(read_learned().starts) == 1
+    assert len(seen) == 3
 
 
 def test_a_log_of_another_card_or_none_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from engine_probe.hardware.processes_read import read_environ
 from engine_probe.hardware.server_memory import total_of
 from engine_probe.hardware.server_titles import words_of
 from engine_probe.launch import Deployment, EngineSpec
-from engine_probe.redact import MASKED, mask, names_a_secret
+from engine_probe.memory.learned_args import is_memory_variable
+from engine_probe.redact import MASKED, mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from engine_probe.hardware.reading import Reading, Server
     from engine_probe.launch import Launch
 
-_THAT_MATTER = re.compile(r"(?:VLLM|NCCL|PYTORCH|TORCH)_\w+|HF_HOME|HF_HUB_CACHE|XDG_CACHE_HOME")
+_CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME")
 _RUNS = ("loading", "serving", "unknown")
 
 
@@ -47,7 +48,7 @@ def read_running(reading: Reading, root: Path = Path("/")) -> Running:
     servers: list[Server] = []
     notes: list[str] = []
     for server in sorted(reading.servers, key=lambda one: (one.started or 0.0, one.pid)):
-        found = _launch(server, proc, notes)
+        found = _launch(server, proc, notes, has_gpus=bool(reading.gpus.gpus))
         if found is not None:
             launches.append(found)
             servers.append(server)
@@ -63,13 +64,13 @@ def read_running(reading: Reading, root: Path = Path("/")) -> Running:
     return Running(Deployment(named, notes=tuple(notes)), _held(servers), versions)
 
 
-def _launch(server: Server, proc: str, notes: list[str]) -> Launch | None:
+def _launch(server: Server, proc: str, notes: list[str], *, has_gpus: bool) -> Launch | None:
     who = f"pid {server.pid} ({server.name})"
     if server.state not in _RUNS:
         notes.append(f"{who} is {server.state}: not part of the deployment, and its memory counts as that of others")
         return None
     if not server.argv:
-        notes.append(f"{who}: its command cannot be read, so it is not part of the deployment")
+        notes.append(f"{who}: not started by a command that can be read, so it is not part of the deployment")
         return None
     words = words_of(server.argv)
     try:
@@ -80,7 +81,7 @@ def _launch(server: Server, proc: str, notes: list[str]) -> Launch | None:
         )
         return None
     env = _environment(proc, server, notes, who)
-    if not server.gpus:
+    if has_gpus and not server.gpus:
         notes.append(f"{who}: which GPUs it is on is not known (yet)")
     launch = replace(launch, env=env, gpus=server.gpus or None, engine=_engine(server, words))
     return _placed(launch, Paths(proc, server.pid, is_inside=server.container is not None), notes, who)
@@ -94,7 +95,7 @@ def _environment(proc: str, server: Server, notes: list[str], who: str) -> dict[
     return {
         name: mask(value)
         for name, value in env.items()
-        if _THAT_MATTER.fullmatch(name) and not names_a_secret(name) and MASKED not in mask(value)
+        if (is_memory_variable(name) or name in _CACHES) and MASKED not in mask(value)
     }
 
 
@@ -122,7 +123,7 @@ def _placed(launch: Launch, paths: Paths, notes: list[str], who: str) -> Launch:
         for name, value in launch.args.items()
         if name in FILE_ARGS | {"download-dir"} and isinstance(value, str) and value.startswith("/")
     }
-    env = {name: here(value, name) if name.startswith(("HF_", "XDG_")) else value for name, value in launch.env.items()}
+    env = {name: here(value, name) if name in _CACHES else value for name, value in launch.env.items()}
     return replace(
         launch,
         model=here(launch.model, "its model"),

@@ -61,7 +61,8 @@ _WEIGHTS = frozenset(
 _SIZES = frozenset(("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size"))
 _VARIABLES = re.compile(r"VLLM_\w+|PYTORCH(?:_CUDA)?_ALLOC_CONF")
 _QUIET_VARIABLES = re.compile(
-    r"VLLM_(?:\w*LOG\w*|CACHE_ROOT|CONFIG_ROOT|HOST_IP|PORT|NO_USAGE_STATS|DO_NOT_TRACK|RPC\w*)"
+    r"VLLM_(?:\w*LOG\w*|\w*CACHE_ROOT|CONFIG_ROOT|HOST_IP|PORT|LOOPBACK_IP|NO_USAGE_STATS|DO_NOT_TRACK|USAGE\w*|RPC\w*"
+    r"|API_KEY|TARGET_DEVICE|TRACE\w*|DEBUG\w*|ASSETS\w*|MEDIA\w*|\w*_TIMEOUT\w*|WORKER_MULTIPROC_METHOD)"
 )
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9][\w.+,:-]{0,39}", re.ASCII)
 _DIGEST_LENGTH = 12
@@ -75,11 +76,17 @@ def launch_args(launch: Launch) -> dict[str, Setting]:
         if name != "model" and not _is_of_frontend(name) and not (name in _SIZES and value == 1)
     }
     for name, value in launch.env.items():
-        if _VARIABLES.fullmatch(name) and not _QUIET_VARIABLES.fullmatch(name) and not names_a_secret(name):
+        if is_memory_variable(name):
             args[f"env.{name}"] = _kept(value)
     if launch.lora:
         args["adapters"] = len(launch.lora)
     return dict(sorted(args.items()))
+
+
+def is_memory_variable(name: str) -> bool:
+    """Of vLLM or of torch's allocator, and neither a secret nor about logs, caches and addresses."""
+    is_known = _VARIABLES.fullmatch(name) is not None and _QUIET_VARIABLES.fullmatch(name) is None
+    return is_known and not names_a_secret(name)
 
 
 def without_pool_args(args: Mapping[str, Setting]) -> dict[str, Setting]:

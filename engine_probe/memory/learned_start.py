@@ -74,6 +74,23 @@ def learn_of_launch(
     return keep_learned(learn_from_log(records, launch, where, predicted), store)
 
 
+def learn_after_load(launch: Launch, log: Path, store: Path | None = None) -> str | None:
+    """After a load of this host that answered; why nothing was learnt, None where something was or is known already.
+
+    What goes wrong here is never the load's own trouble.
+    """
+    try:
+        records = _records(log)
+        starts = learn_of_launch(launch, records, log.name, store=store)
+    except InputError as error:
+        return error.message
+    return None if starts or _prints_memory(records) else "its log says nothing of memory"
+
+
+def _prints_memory(records: Sequence[Record]) -> bool:
+    return any(name.startswith(("kv.", "weights.")) for record in records for name in record.facts)
+
+
 def corrections_of(launch: Launch, card: str, version: str | None, learned: Learned) -> Corrections:
     """What starts like this one printed; empty where none was learnt or its model is not here."""
     if version is None or not learned.starts:

@@ -160,6 +160,8 @@ async def run_probe(engine: Engine, deployment: Deployment, wish: Wish, output: 
         run, interrupts, fatal = await _load_all(engine, deployment, wish, see)
         if run.failed:
             _explain_broken_engine(engine, fatal, printer)
+        if wish.grade != "dry" and engine.is_local:
+            _learn(run, files)
         asked_for = run.hold and run.all_answered and interrupts.number == signal.SIGINT
         if interrupts.exit_code is not None and not asked_for and not run.failed:
             note("stopped")
@@ -184,6 +186,15 @@ async def _load_all(
             if wish.hold and isinstance(event, ev.RequestAnswered) and run.all_answered:
                 note("all models are up; Ctrl-C ends them")
     return run, interrupts, fatal
+
+
+def _learn(run: ProbeRun, files: RunFiles) -> None:
+    """What loads that answered printed about their memory is for later plans."""
+    from engine_probe.memory.learned_start import learn_after_load
+
+    for launch in run.deployment.models:
+        if launch.name in run.ready:
+            learn_after_load(launch, files.log_of(launch.name))
 
 
 def _explain_broken_engine(engine: Engine, fatal: str | None, printer: ProbePrinter) -> None:

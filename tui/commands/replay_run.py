@@ -17,6 +17,7 @@ from engine_probe.run_log import RunLog
 from engine_probe.supervisor import Probe
 from playbooks.case import new_case
 from playbooks.context import new_session
+from playbooks.lessons import Lessons
 from playbooks.replay import drive
 from playbooks.start import facts_before
 
@@ -63,7 +64,10 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
             probe = await stack.enter_async_context(Probe(engine, owns=owns))
         except OSError as error:
             raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
-        session = await drive(session, probe, decisions, on_change, context=context, case=case, log=log)
+        lessons = Lessons(on_change)
+        session = await drive(session, probe, decisions, lessons.see, context=context, case=case, log=log)
+        if engine.is_local and owns is None:  # a model made for one session comes never again
+            await asyncio.to_thread(lessons.learn)
     return await asyncio.to_thread(_engine_at_fault, session, engine)
 
 
