@@ -52,15 +52,21 @@ def write_revision(
     engine_flags: frozenset[str] = frozenset(),
 ) -> Revision:
     """Changes one key in the file and keeps the old content. Errors: InputError, and then nothing was written."""
+    return write_changes(path, deployment_before, ((launch, key, value),), engine_flags)
+
+
+def write_changes(
+    path: Path,
+    deployment_before: Deployment,
+    changes: Sequence[tuple[str | None, str, Change]],
+    engine_flags: frozenset[str] = frozenset(),
+) -> Revision:
+    """Several keys in one revision; launch, key and value each. Errors: InputError, and then nothing was written."""
     content = _unchanged(path, deployment_before.digest)
-    after = _placed(change(deployment_before, launch, key, value), path.parent)
-    if after == deployment_before:
-        raise InputError(f"{key} is that already: nothing to change", file=str(path))
     text = text_of_bytes(content, str(path))
-    new_text = _edited(text, deployment_before, launch, key, value)
+    new_text, after = changed_text(text, path, deployment_before, changes, engine_flags)
     new_content = (_BOM if content.startswith(_BOM) else b"") + new_text.encode("utf-8")
-    after = replace(after, path=deployment_before.path, digest=digest_of(new_content))
-    _check(new_text, after, path, engine_flags, key)
+    after = replace(after, digest=digest_of(new_content))
     try:
         number, kept = _keep(path, content)
         try:
@@ -71,7 +77,26 @@ def write_revision(
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+    launch, key, _ = changes[-1]
     return Revision(number, path, kept, launch, key, diff(deployment_before, after), deployment_before, after)
+
+
+def changed_text(
+    text: str,
+    path: Path,
+    deployment: Deployment,
+    changes: Sequence[tuple[str | None, str, Change]],
+    engine_flags: frozenset[str] = frozenset(),
+) -> tuple[str, Deployment]:
+    """A file's text with the changes, all else as it was, and the deployment that it then says. Errors: InputError."""
+    for launch, key, value in changes:
+        after = _placed(change(deployment, launch, key, value), path.parent)
+        if after == deployment:
+            raise InputError(f"{key} is that already: nothing to change", file=str(path))
+        text = _edited(text, deployment, launch, key, value)
+        _check(text, after, path, engine_flags, key)
+        deployment = after
+    return text, deployment
 
 
 def undo_revision(path: Path, revision: Revision) -> Deployment:

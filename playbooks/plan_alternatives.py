@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playbooks.plan_proposal_room import Memory
 
 _MOST_MODELS, _MOST_CARDS = 2, 64
-_MORE_GPUS = "more-gpus"
+_OWN_GPUS = "own-gpus"
 _WORTH_SAYING_GIB = 0.2
 _FP8_CACHE_CAPABILITY = 8.9
 _FP8_CACHE_SINCE = (0, 9)
@@ -74,9 +74,9 @@ def alternatives_for(plan: Plan, memory: Memory) -> tuple[Alternative, ...]:
     failing = [model for model in plan.models if not model.fits and model.worst is not None][:_MOST_MODELS]
     tried = [_tried(plan, model, idea, memory) for model in failing for idea in _ideas(plan, model)]
     found = [one for one in tried if one is not None and _buys_something(one)]
-    larger = [one for one in found if one.kind == _MORE_GPUS]
-    fewest = [next(one for one in larger if one.launch == name) for name in dict.fromkeys(one.launch for one in larger)]
-    rest = [one for one in found if one.kind != _MORE_GPUS]
+    alone = [one for one in found if one.kind == _OWN_GPUS]
+    fewest = [next(one for one in alone if one.launch == name) for name in dict.fromkeys(one.launch for one in alone)]
+    rest = [one for one in found if one.kind != _OWN_GPUS]
     return tuple(sorted((*rest, *fewest), key=lambda one: (not one.all_fit, not one.fits)))
 
 
@@ -110,7 +110,7 @@ def _ideas(plan: Plan, model: PlacedModel) -> Iterator[_Idea]:
         )
     yield from _quantised(model)
     yield from _offloaded(model)
-    yield from _more_cards(plan, model)
+    yield from _own_cards(plan, model)
 
 
 def _shorter(model: PlacedModel) -> Iterator[_Idea]:
@@ -177,18 +177,19 @@ def _offloaded(model: PlacedModel) -> Iterator[_Idea]:
         )  # fmt: skip
 
 
-def _more_cards(plan: Plan, model: PlacedModel) -> Iterator[_Idea]:
-    """The next size that is cut further, on cards like these."""
+def _own_cards(plan: Plan, model: PlacedModel) -> Iterator[_Idea]:
+    """Every size that it can be cut into, on cards like these."""
     values, shape = model.asked.values, model.asked.shape
     each = values.parallel.pp * values.parallel.dp
     if any(card.family == CPU for card in plan.cards):
         return
     for size in tensor_sizes(shape, _MOST_CARDS // each, cuts_experts=not values.parallel.expert_parallel):
-        if size > values.parallel.tp and size & (size - 1) == 0:
-            yield _Idea(
-                _MORE_GPUS, f"{size * each} GPUs like these for it alone (tensor-parallel-size {size})", None,
-                f"{size * each} GPUs, which exchange the results of every layer", None, size,
-            )  # fmt: skip
+        if size & (size - 1) == 0:
+            count = size * each
+            words = "one GPU like these" if count == 1 else f"{count} GPUs like these"
+            cut = f"tensor-parallel-size {size}"
+            costs = words if count == 1 else f"{words}, which exchange the results of every layer"
+            yield _Idea(_OWN_GPUS, f"{words} that nobody else has ({cut})", None, costs, None, size)
 
 
 def _tried(plan: Plan, model: PlacedModel, idea: _Idea, memory: Memory) -> Alternative | None:

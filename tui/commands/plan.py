@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from engine_probe.errors import InputError
 from tui.output import Output
 
+if TYPE_CHECKING:
+    from playbooks.placement import Plan
+    from playbooks.plan_proposal import Advice
+
 FITS, DOES_NOT_FIT = 0, 1
+
+
+class _Wish(NamedTuple):
+    """What is to become of a proposal."""
+
+    apply: bool
+    yes: bool
+    write: Path | None
 
 
 @click.command()
@@ -20,35 +33,84 @@ FITS, DOES_NOT_FIT = 0, 1
 @click.option("--json", "as_json", is_flag=True, help="One object.")
 @click.option("--screen", is_flag=True, help="Open it in the console: keys try other values, and save them.")
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII only.")
+@click.option("--apply", "applies", is_flag=True, help="Write what is proposed to the file, which stays as FILE.rN.")
+@click.option("--yes", is_flag=True, help="Apply without asking.")
+@click.option("--write", "target", metavar="FILE", help="Write what is proposed as a new file.")
+@click.option("--keep", "keeps", metavar="[NAME=]TOKENS", multiple=True, help="No max-model-len below it is proposed.")
 @click.argument("deployment_file", metavar="DEPLOYMENT")
-def plan(
-    gpus: str | None, version: str | None, as_json: bool, screen: bool, ascii_only: bool, deployment_file: str
+def plan(  # noqa: PLR0913 -- its options
+    *,
+    gpus: str | None,
+    version: str | None,
+    as_json: bool,
+    screen: bool,
+    ascii_only: bool,
+    applies: bool,
+    yes: bool,
+    target: str | None,
+    keeps: tuple[str, ...],
+    deployment_file: str,
 ) -> int:
-    """Say whether a deployment's models fit on the GPUs together, and what fails first.
+    """Say whether a deployment's models fit on the GPUs together, what fails first, and what would fit.
 
     \b
     vllm-console plan deployment.yaml
     vllm-console plan deployment.yaml --gpus 8xA100-80GB --vllm 0.19.0
     vllm-console plan deployment.yaml --screen
+    vllm-console plan deployment.yaml --apply
 
     Nothing is loaded: models are read from their folders, GPUs from the driver or from --gpus. Exit code: 0 all fit,
-    1 one does not, 2 bad input.
+    or what was proposed is written, 1 one does not, 2 bad input.
     """
     from tui.plan_inputs import read_inputs
 
     if screen:
         return _open_screen(Path(deployment_file), gpus, version, as_json=as_json, ascii_only=ascii_only)
+    if applies and target is not None:
+        raise InputError("--apply changes the file and --write makes a new one: one of them is wanted")
     made = read_inputs(Path(deployment_file), gpus, version).plan()
-    output = Output(as_json, masks=True)
-    if as_json:
-        from playbooks.plan_json import as_object
+    return _advised(
+        made, keeps, _Wish(applies, yes, Path(target) if target else None), Output(as_json, masks=True), ascii_only
+    )
 
-        output.result(as_object(made))
-    else:
+
+def _advised(made: Plan, keeps: tuple[str, ...], wish: _Wish, output: Output, ascii_only: bool) -> int:
+    from playbooks.plan_proposal import advise
+    from tui.commands.plan_apply import kept_lengths
+
+    advice = advise(made, kept_lengths(keeps, made.deployment))
+    if not output.as_json:
+        from tui.commands.plan_advice_text import print_advice
         from tui.commands.plan_text import print_plan
 
         print_plan(output, made, ascii_only=ascii_only)
-    return FITS if made.fits else DOES_NOT_FIT
+        print_advice(output, made.deployment, advice)
+    done = _carried_out(made, advice, wish, output)
+    if output.as_json:
+        from playbooks.plan_json import as_object
+        from playbooks.plan_proposal_json import advice_as_object
+
+        output.result({**as_object(made), **advice_as_object(advice), **done})
+    return FITS if made.fits or done.get("applied") or done.get("written") else DOES_NOT_FIT
+
+
+def _carried_out(made: Plan, advice: Advice, wish: _Wish, output: Output) -> dict[str, Any]:
+    """What was written, for --json; empty where nothing was to be."""
+    from tui.commands.plan_apply import applied_object, apply, write
+
+    if not wish.apply and wish.write is None:
+        return {}
+    if advice.proposal is None:
+        output.note("nothing to write: " + ("all models fit as they are" if made.fits else "nothing is proposed"))
+        return {"applied": None} if wish.apply else {"written": None}
+    if wish.write is not None:
+        write(made.deployment, advice.proposal, wish.write)
+        output.note(f"{wish.write} is written")
+        return {"written": str(wish.write)}
+    revision = apply(made.deployment, advice.proposal, output, yes=wish.yes)
+    if revision is not None:
+        output.note(f"{revision.path} is changed; as it was: {revision.kept}")
+    return {"applied": applied_object(revision)}
 
 
 def _open_screen(path: Path, gpus: str | None, version: str | None, *, as_json: bool, ascii_only: bool) -> int:
