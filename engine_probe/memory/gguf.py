@@ -82,6 +82,8 @@ class _Reader:
 def read_gguf(path: Path) -> Gguf:
     """Raises InputError for what is no GGUF file, and for sizes that no model has."""
     try:
+        if not path.is_file():
+            raise InputError("is no regular file", file=str(path))  # a pipe would hold us for ever
         with path.open("rb") as content:
             return _read(_Reader(content, str(path)))
     except OSError as error:

@@ -16,7 +16,7 @@ from engine_probe.memory.shapes_length import lengths_of
 from engine_probe.memory.shapes_parts import MADE_WHILE_LOADING, parts_of
 from engine_probe.memory.shapes_quantised import FLOAT_BYTES, Quantised, quantisation_of
 from engine_probe.memory.shapes_runtime import runtime_modules
-from engine_probe.memory.shapes_settings import Settings, read_json
+from engine_probe.memory.shapes_settings import MOST_LAYERS, Settings, read_json
 from engine_probe.memory.shapes_tensors import measured_parts, stored_tensors
 from engine_probe.memory.shapes_vision import vision_modules, vision_of
 
@@ -74,7 +74,7 @@ def _dtype(settings: Settings, text: Settings) -> str:
 
 def _describe(settings: Settings, text: Settings, float_bytes: int) -> _Described:
     if is_encoder(text.text("model_type")):
-        layers = len(range(text.number("num_hidden_layers", "n_layer", "n_layers", default=0, most=10_000)))
+        layers = len(range(text.number("num_hidden_layers", "n_layer", "n_layers", default=0, most=MOST_LAYERS)))
         caches = tuple(LayerCache("none", layer) for layer in range(layers))
         return _Described(encoder_modules(text), None, caches, (), _CONFIG_ALONE)
     is_whisper = text.text("model_type") == "whisper"

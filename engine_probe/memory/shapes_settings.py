@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-MOST_LAYERS = 10_000
+MOST_LAYERS = 1_000
 MOST_EXPERTS = 100_000
 _MOST = 10**8
 """No size in a config.json of today comes near; larger ones are mistakes or malice."""
@@ -149,7 +149,9 @@ def read_json(path: Path) -> Mapping[str, Any]:
         if not path.is_file() or size > _LARGEST_JSON_BYTES:
             raise InputError("is no regular file, or too large for JSON", file=str(path))
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise InputError("is nested too deeply to be one of a model", file=str(path)) from error
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"cannot be read: {str(reason)[:200]}", file=str(path)) from error
     if not isinstance(found, dict):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from engine_probe.errors import InputError
 from engine_probe.memory.shapes_modules import Module, existing, norm
+from engine_probe.memory.shapes_settings import MOST_LAYERS
 
 if TYPE_CHECKING:
     from engine_probe.memory.shapes_settings import Settings
@@ -89,7 +90,7 @@ def _mamba1(settings: Settings, model_type: str, hidden: int) -> State:
     if model_type == "jamba":
         period = max(1, settings.number("attn_layer_period", default=8))
         offset = settings.number("attn_layer_offset", default=4)
-        count = settings.number("num_hidden_layers", most=10_000)
+        count = settings.number("num_hidden_layers", most=MOST_LAYERS)
         kinds = tuple("attention" if layer % period == offset else "state" for layer in range(count))
     else:
         inner = settings.optional("intermediate_size") or inner
@@ -132,10 +133,10 @@ def _mamba2_kinds(settings: Settings, model_type: str) -> tuple[str, ...]:
         pattern = settings.text("hybrid_override_pattern")
         if not set(pattern) <= set(words):
             raise InputError("hybrid_override_pattern holds other signs than M, *, - and E", file=settings.where)
-        return tuple(words[sign] for sign in pattern[:10_001])
+        return tuple(words[sign] for sign in pattern[: MOST_LAYERS + 1])
     indices = settings.numbers("attn_layer_indices")
     if indices is not None:
-        count = settings.number("num_hidden_layers", most=10_000)
+        count = settings.number("num_hidden_layers", most=MOST_LAYERS)
         return tuple("attention" if layer in set(indices) else "state" for layer in range(count))
     return _listed(settings, missing_is_fine=model_type == "bamba")
 
@@ -144,7 +145,7 @@ def _delta(settings: Settings) -> State:
     kinds = _listed(settings, missing_is_fine=True)
     if not kinds:
         every = max(1, settings.number("full_attention_interval", default=4))
-        count = settings.number("num_hidden_layers", most=10_000)
+        count = settings.number("num_hidden_layers", most=MOST_LAYERS)
         kinds = tuple("attention" if (layer + 1) % every == 0 else "state" for layer in range(count))
     heads, size = settings.number("linear_num_value_heads"), settings.number("linear_value_head_dim")
     return State(

@@ -104,6 +104,8 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
     """Adds the file's tensors; a sentence where its content never came."""
     path = folder / name
     if "/" in name or "\\" in name or not path.is_file():
+        if "/" not in name and path.exists():
+            raise InputError("is no regular file", file=str(path))
         return f"{name[:80]} is not there, so sizes are computed from config.json"
     try:
         with path.open("rb") as content:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LONGEST_HEADER_BYTES = 100_000_000
 """safetensors refuses longer ones."""
+_MOST_DIMENSIONS = 64
+"""No tensor has as many; the product of thousands of sizes takes minutes."""
 
 
 class NoHeaderError(ValueError):
@@ -73,10 +75,12 @@ def _tensors(text: bytes) -> dict[str, TensorPlace]:
     try:
         header = json.loads(text)
         return {name: _place(entry) for name, entry in header.items() if name != "__metadata__"}
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise NoHeaderError("has a header that is no safetensors header") from error
 
 
 def _place(entry: Mapping[str, Any]) -> TensorPlace:
     start, end = entry["data_offsets"]
+    if len(entry["shape"]) > _MOST_DIMENSIONS:
+        raise ValueError("too many dimensions")
     return TensorPlace(str(entry["dtype"]), tuple(int(one) for one in entry["shape"]), int(start), int(end))
