@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from engine_probe.facts import Unknown
@@ -29,7 +30,7 @@ class KvLayout:
     stage_layers: tuple[range, ...]
     rules: KvRules
 
-    @property
+    @cached_property
     def block_bytes(self) -> tuple[int, ...]:
         """Of one block, by pipeline stage; 0 where a stage keeps nothing."""
         return tuple(max((group.bytes_on(layers) for group in self.groups), default=0) for layers in self.stage_layers)
