@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from engine_probe.launch import Frozen
 from engine_probe.memory.accounting import Asked, rank_memory
 from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from engine_probe.memory.accounting_result import RankMemory
     from engine_probe.memory.cards import Card
     from engine_probe.memory.estimates import Amount
+    from engine_probe.memory.learned import Correction
     from engine_probe.memory.model import ModelShape
 
     RankOf = Callable[[Asked, Card, int, Neighbours], RankMemory]
     """`rank_memory`, or one that remembers."""
+    LearnedOf = Callable[[Launch, Card], Mapping[str, Correction]]
 
 
 _CLOSE_GIB = 0.3
@@ -72,8 +75,10 @@ def plan_of(
     version: str | None,
     host: HostState | None = None,
     rank_of: RankOf = rank_memory,
+    learned_of: LearnedOf | None = None,
 ) -> Plan:
-    """`shapes` by the launches' names; `host` where the plan is for this one. Raises InputError for bad values.
+    """`shapes` by the launches' names; `host` where the plan is for this one; `learned_of`: what starts like a launch
+    printed on such a card. Raises InputError for bad values.
 
     A model that does not start takes nothing from those after it. Started in parallel, all look at the GPUs before any
     of them has taken something.
@@ -82,12 +87,21 @@ def plan_of(
     by_index = {card.index: card for card in cards}
     placed: list[PlacedModel] = []
     for launch in deployment.models:
-        asked = Asked(values_of(launch), shapes[launch.name], version, _wants_v1(launch))
+        learned = _learned(launch, by_index, learned_of)
+        asked = Asked(values_of(launch), shapes[launch.name], version, _wants_v1(launch), learned)
         before = [] if at_once else [model for model in placed if model.fits]
         placed.append(_placed(launch, asked, by_index, before, rank_of))
     models = tuple(_after_all(placed, by_index) if at_once else placed)
     needs = host_needs(models, host)
     return Plan(deployment, tuple(cards), version, models, needs, needs.notes)
+
+
+def _learned(launch: Launch, cards: Mapping[int, Card], learned_of: LearnedOf | None) -> Mapping[str, Correction]:
+    """Cards of one launch are alike, or what was printed on one says nothing of the others."""
+    mine = [cards[index] for index in launch.gpus or sorted(cards) if index in cards]
+    if learned_of is None or not mine or len({card.name for card in mine}) > 1:
+        return Frozen()
+    return Frozen(learned_of(launch, mine[0]))
 
 
 def _wants_v1(launch: Launch) -> bool | None:

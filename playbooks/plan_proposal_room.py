@@ -45,7 +45,8 @@ class Memory:
         self._shapes.append(shape)
 
     def __call__(self, asked: Asked, card: Card, rank: int, near: Neighbours) -> RankMemory:
-        key = (asked.values, id(asked.shape), asked.version, asked.wants_v1, card.model, card.total_gib, rank, near)
+        question = (asked.values, id(asked.shape), asked.version, asked.wants_v1, asked.learned)
+        key = (question, card.model, card.total_gib, rank, near)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = rank_memory(asked, card, rank, near)

@@ -15,11 +15,13 @@ from engine_probe.errors import InputError
 from engine_probe.events import Event, Ready, StageEntered
 from engine_probe.launch import Deployment, Launch
 from engine_probe.logs.records import read_text
+from engine_probe.memory.cards import parse_gpus
 from engine_probe.memory.learned import Printed, Start, card_key, corrections_for
 from engine_probe.memory.learned_args import launch_args
 from engine_probe.memory.learned_log import Where, learn_from_log
+from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.learned_model import Fingerprint, fingerprint_of
-from engine_probe.memory.learned_start import corrections_of, learn, learn_after_load, learned_or_nothing
+from engine_probe.memory.learned_start import learn, learn_after_load
 from engine_probe.memory.learned_store import read_learned
 from playbooks.context import new_session
 from playbooks.lessons import Lessons
@@ -302,10 +304,11 @@ def test_a_log_teaches_and_a_plan_takes_it(tmp_path: Path) -> None:
     learned, trouble = learned_or_nothing(store)
     assert trouble is None
     assert learned.starts[0].differences() == {"weights_gib": pytest.approx(0.1)}
-    found = corrections_of(made.models[0], "NVIDIA H100 80GB HBM3", "0.13.0", learned)
+    (h100,) = parse_gpus("1xH100-80GB")
+    found = Lookup(learned, "0.13.0")(made.models[0], h100)
     assert found["kv_pool_gib"].source == "learnt from 1 start (a.log:7)"
-    assert corrections_of(made.models[0], "H100", None, learned) == {}
-    assert corrections_of(replace(LAUNCH, model=str(tmp_path / "gone")), "H100", "0.13.0", learned) == {}
+    assert Lookup(learned, None)(made.models[0], h100) == {}
+    assert Lookup(learned, "0.13.0")(replace(LAUNCH, model=str(tmp_path / "gone")), h100) == {}
     assert str(tmp_path) not in store.read_text()
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engine_probe.errors import InputError
 from engine_probe.memory import learned_store
 from engine_probe.memory.learned import Printed, Start
+from engine_probe.memory.learned_lookup import learned_or_nothing
 from engine_probe.memory.learned_model import Fingerprint
-from engine_probe.memory.learned_start import learned_or_nothing
 from engine_probe.memory.learned_store import keep_learned, read_learned
 
 if TYPE_CHECKING:

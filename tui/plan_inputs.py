@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.deployment import read_deployment
 from engine_probe.errors import InputError
 from engine_probe.flags import parse_version
 from engine_probe.memory.cards import host_card, live_cards, parse_gpus
+from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
 from engine_probe.memory.read_model import read_model
 from playbooks.placement import plan_of
+from playbooks.plan_proposal_room import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Deployment
     from engine_probe.memory.cards import Card
     from engine_probe.memory.model import ModelShape
-    from playbooks.placement import Plan
+    from playbooks.placement import LearnedOf, Plan
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,15 @@ class PlanInputs:
     version: str | None
     host: HostState | None = None
     note: str | None = None
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+    """Workers that were counted before: a plan with one value changed counts only what it changes."""
+    learned_of: LearnedOf | None = field(default=None, compare=False, repr=False)
+    """What starts like those of the plan printed; None: nothing was learnt yet."""
 
     def plan(self, deployment: Deployment | None = None) -> Plan:
         """Of the file's deployment, or of one whose launches have the same names. Raises InputError for bad values."""
-        made = plan_of(deployment or self.deployment, self.shapes, self.cards, self.version, self.host)
+        wanted = deployment or self.deployment
+        made = plan_of(wanted, self.shapes, self.cards, self.version, self.host, self.memory, self.learned_of)
         return replace(made, notes=(self.note, *made.notes)) if self.note else made
 
 
@@ -51,7 +58,10 @@ def inputs_of(deployment: Deployment, gpus: str | None = None, version: str | No
     release = _told_version(version) if version is not None else _found_version(deployment, for_here=gpus is None)
     shapes = _shapes(deployment)
     cards, host = _hardware(gpus, is_cpu=release.is_cpu)
-    return PlanInputs(deployment, shapes, tuple(cards), release.text, host, release.note)
+    learned, trouble = learned_or_nothing()
+    note = "; ".join(one for one in (release.note, trouble) if one) or None
+    learned_of = Lookup(learned, release.text) if learned.starts else None
+    return PlanInputs(deployment, shapes, tuple(cards), release.text, host, note, learned_of=learned_of)
 
 
 class _Version(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from engine_probe.launch import Frozen
 from engine_probe.memory.accounting_cpu import on_cpu
 from engine_probe.memory.accounting_graphs import graphs_of
 from engine_probe.memory.accounting_kv import Division, Room, room_of
@@ -15,15 +16,19 @@ from engine_probe.memory.accounting_values import batch_of
 from engine_probe.memory.activation import Worker, activation_of
 from engine_probe.memory.cards import CPU
 from engine_probe.memory.estimates import Estimate, exact, total
+from engine_probe.memory.learned import learned_parts, learned_room
 from engine_probe.memory.limits import stops_start
 from engine_probe.memory.rank_lora import lora_on_rank
 from engine_probe.memory.rank_weights import weights_on_rank
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from engine_probe.memory.accounting_rules import Kind, Rules
     from engine_probe.memory.accounting_values import Batch, Values
     from engine_probe.memory.cards import Card
     from engine_probe.memory.estimates import Amount
+    from engine_probe.memory.learned import Correction
     from engine_probe.memory.limits import Neighbours
     from engine_probe.memory.model import ModelShape
 
@@ -42,6 +47,8 @@ class Asked:
     shape: ModelShape
     version: str | None
     wants_v1: bool | None = None
+    learned: Mapping[str, Correction] = field(default_factory=Frozen)
+    """What starts like this one printed, by quantity (learned.py): it goes before what is computed."""
 
     @property
     def max_len(self) -> int:
@@ -70,7 +77,7 @@ def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbour
     budget = card.total_gib.scaled(share)
     taken = near.models_gib + (0.0 if isinstance(near.others_gib, Unknown) else near.others_gib.value)
     others = (near.others_gib, exact(near.models_gib, "computed: models that started before"))
-    pool = _pool(parts, budget, values, rules, taken)
+    pool = _pool(parts, budget, asked, rules, taken)
     after_profile = left_of(card.total_gib, (*others, parts.context, parts.weights, parts.non_torch))
     once_more = (parts.sampler,) if rules.warms_up_sampler else ()
     by = Division(values, asked.shape, asked.version, batch, values.parallel.stage_of(rank), card.family)
@@ -93,7 +100,7 @@ def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbour
         room=Unknown("there is no pool"),
         counts_others=rules.pool == "absolute",
     )
-    memory = _with_room(memory, by)
+    memory = _with_room(memory, by, asked.learned)
     return replace(memory, why_not=stops_start(memory, rules, near))
 
 
@@ -105,7 +112,7 @@ def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch, weig
     outside = outside_of(rules, card.family, _kind(values, shape))
     inside = rules.graphs_inside if values.estimates_graphs is None else values.estimates_graphs and rules.can_estimate
     none = exact(0.0, "computed: this release takes graphs into no account")
-    return Parts(
+    computed = Parts(
         weights=weights,
         activation=activation.peak,
         graphs=graphs_of("captured", values, shape, rules, batch, card.family),
@@ -115,9 +122,11 @@ def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch, weig
         stranded=activation.stranded,
         sampler=activation.sampler,
     )
+    # what is printed is of the stage that needs most
+    return learned_parts(computed, asked.learned) if values.parallel.pp == 1 else computed
 
 
-def _with_room(memory: RankMemory, by: Division) -> RankMemory:
+def _with_room(memory: RankMemory, by: Division, learned: Mapping[str, Correction]) -> RankMemory:
     pool = memory.kv_pool
     if isinstance(pool, Unknown):
         return replace(memory, room=Unknown(pool.reason))
@@ -126,12 +135,14 @@ def _with_room(memory: RankMemory, by: Division) -> RankMemory:
     room = room_of(by, memory.max_len, pool.value)
     if memory.fits_length and isinstance(room, Room) and room.longest and not room.is_enough:
         return replace(memory, max_len=room.longest, room=room_of(by, room.longest, pool.value))
-    return replace(memory, room=room)
+    return replace(memory, room=learned_room(room, learned) if isinstance(room, Room) else room)
 
 
-def _pool(parts: Parts, budget: Estimate, values: Values, rules: Rules, taken_gib: float) -> Amount:
-    if values.kv_bytes is not None:
-        return exact(values.kv_bytes / GIB, "declared: kv-cache-memory-bytes")
+def _pool(parts: Parts, budget: Estimate, asked: Asked, rules: Rules, taken_gib: float) -> Amount:
+    if asked.values.kv_bytes is not None:
+        return exact(asked.values.kv_bytes / GIB, "declared: kv-cache-memory-bytes")
+    if "kv_pool_gib" in asked.learned and rules.pool != "absolute":
+        return asked.learned["kv_pool_gib"].estimate()
     inside = [parts.weights, parts.activation, parts.non_torch, parts.graphs_in_budget]
     if rules.pool == "absolute":
         inside += [parts.context, exact(taken_gib, "computed: what others hold counts as its own")]

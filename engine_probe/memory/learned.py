@@ -18,7 +18,8 @@ from engine_probe.memory.learned_args import Setting, weight_args, without_pool_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from engine_probe.memory.accounting_result import RankMemory
+    from engine_probe.memory.accounting_kv import Room
+    from engine_probe.memory.accounting_result import Parts, RankMemory
     from engine_probe.memory.estimates import Amount
     from engine_probe.memory.learned_model import Fingerprint
 
@@ -45,6 +46,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     "max_concurrency",
 )
 _OF_THE_POOL = frozenset(("kv_pool_gib", "kv_tokens", "kv_blocks", "max_concurrency"))
+_COUNTS = (("tokens", "kv_tokens"), ("blocks", "kv_blocks"))
 _FIXED_POOL = frozenset(("kv-cache-memory-bytes", "env.VLLM_CPU_KVCACHE_SPACE", "num-gpu-blocks-override"))
 """Without one of them a CPU build takes a share of the host's memory, and hosts differ."""
 _ROUNDED_BY = 0.005
@@ -150,6 +152,30 @@ def _correction(
     spread = 0.0 if name in _COUNTED else _ROUNDED_BY
     middle = statistics.median_low(values)
     return Correction(name, middle, min(values) - spread, max(values) + spread, len(values), kind, places)
+
+
+def learned_parts(parts: Parts, learned: Mapping[str, Correction]) -> Parts:
+    """With what was printed in the place of what was computed."""
+    names = (
+        ("weights", "weights_gib"),
+        ("activation", "activation_gib"),
+        ("non_torch", "non_torch_gib"),
+        ("graphs", "graphs_gib"),
+        ("graphs_in_budget", "graphs_estimated_gib"),
+    )
+    changed = {part: learned[name].estimate() for part, name in names if name in learned}
+    if isinstance(parts.graphs_in_budget, Estimate) and not parts.graphs_in_budget.value:
+        changed.pop("graphs_in_budget", None)  # a release that only tells the estimate, and takes nothing off
+    return replace(parts, **changed) if changed else parts
+
+
+def learned_room(room: Room, learned: Mapping[str, Correction]) -> Room:
+    """Tokens, blocks and concurrency as they were printed."""
+    if "kv_pool_gib" not in learned:
+        return room
+    counts = {part: int(learned[name].value) for part, name in _COUNTS if name in learned}
+    concurrency = learned["max_concurrency"].value if "max_concurrency" in learned else room.concurrency
+    return replace(room, concurrency=concurrency, **counts)  # type: ignore[arg-type]
 
 
 def is_same_release(one: str, other: str) -> bool:

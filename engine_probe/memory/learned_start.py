@@ -1,4 +1,4 @@
-"""Learns from the log of a real start, and gives a later plan what was learnt: the two calls that others need."""
+"""Learns from the log of a real start: after a load, or from a log that somebody names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from engine_probe.errors import InputError, nearest_word
 from engine_probe.logs.telling import telling_records
 from engine_probe.memory.cards import find_model
-from engine_probe.memory.learned import corrections_for
-from engine_probe.memory.learned_args import launch_args
 from engine_probe.memory.learned_log import Where, learn_from_log
 from engine_probe.memory.learned_model import fingerprint_of
-from engine_probe.memory.learned_store import keep_learned, read_learned
+from engine_probe.memory.learned_store import keep_learned
 from engine_probe.memory.model_folder import model_folder
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
     from engine_probe.launch import Deployment, Launch
     from engine_probe.logs.records import Record
-    from engine_probe.memory.learned import Corrections
-    from engine_probe.memory.learned_store import Learned
 
 _MOST_OFF = 0.03
 """How far a card's memory as printed may be from what its name says: it is another card beyond."""
@@ -89,29 +85,6 @@ def learn_after_load(launch: Launch, log: Path, store: Path | None = None) -> st
 
 def _prints_memory(records: Sequence[Record]) -> bool:
     return any(name.startswith(("kv.", "weights.")) for record in records for name in record.facts)
-
-
-def corrections_of(launch: Launch, card: str, version: str | None, learned: Learned) -> Corrections:
-    """What starts like this one printed; empty where none was learnt or its model is not here."""
-    if version is None or not learned.starts:
-        return {}
-    try:
-        model = fingerprint_of(model_folder(launch))
-    except InputError:
-        return {}
-    return corrections_for(learned.starts, model, version, card, launch_args(launch))
-
-
-def learned_or_nothing(store: Path | None = None) -> tuple[Learned, str | None]:
-    """What was learnt so far; and, where it cannot be read, why: a plan goes on without it and says so."""
-    from engine_probe.memory.learned_store import Learned  # noqa: PLC0415 - a type elsewhere
-
-    try:
-        found = read_learned(store)
-    except InputError as error:
-        return Learned(), f"what was learnt from earlier starts {error.message}"
-    lost = f"{found.damaged} lines of what was learnt are damaged and left out" if found.damaged else None
-    return found, lost
 
 
 def _records(log: Path) -> list[Record]:
