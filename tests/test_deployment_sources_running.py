@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine_probe.deployment_sources.running import read_running
+from engine_probe.deployment_sources.running import cards_beside, read_running
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.hardware.gpus import GpuState
 from engine_probe.hardware.reading import MemorySplit, Reading, Server
+from engine_probe.memory.cards import live_cards
+from engine_probe.memory.estimates import Estimate
 from tests.fake_proc import FakeProc
 from tests.readings import NOT_KNOWN, NOW, gpu, host, known, server
 
@@ -66,10 +68,15 @@ def test_what_the_servers_hold_is_added_up_by_gpu(proc: FakeProc) -> None:
 
     one = server("a", 10, argv=argv("acme/a"), gpus=(0, 1), memory=(split(0, 30.0), split(1, 31.0)))
     two = server("b", 20, argv=argv("acme/b"), gpus=(0,), memory=(split(0, 10.5), split(1, None)))
-    held = read_running(reading(started(proc, one), started(proc, two)), proc.root).held_gib
+    running = read_running(reading(started(proc, one), started(proc, two)), proc.root)
+    held = running.held_gib
     assert isinstance(held[0], Known)
     assert held[0].value == pytest.approx(40.5)
     assert isinstance(held[1], Unknown)
+    first, second = cards_beside(running, live_cards(GpuState((gpu(0, used=42.0), gpu(1, used=42.0)))))
+    assert isinstance(first.others_gib, Estimate)
+    assert first.others_gib.value == pytest.approx(1.5)
+    assert isinstance(second.others_gib, Unknown)
 
 
 def test_orphans_and_odd_commands_are_named_and_stay_out(proc: FakeProc) -> None:

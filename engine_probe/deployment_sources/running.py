@@ -17,15 +17,18 @@ from engine_probe.hardware.processes_read import read_environ
 from engine_probe.hardware.server_memory import total_of
 from engine_probe.hardware.server_titles import words_of
 from engine_probe.launch import Deployment, EngineSpec
+from engine_probe.memory.estimates import exact
 from engine_probe.memory.learned_args import is_memory_variable
 from engine_probe.redact import MASKED, mask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from engine_probe.facts import Fact
     from engine_probe.hardware.reading import Reading, Server
     from engine_probe.launch import Launch
+    from engine_probe.memory.cards import Card
+    from engine_probe.memory.estimates import Amount
 
 _CACHES = ("HF_HOME", "HF_HUB_CACHE", "XDG_CACHE_HOME")
 _RUNS = ("loading", "serving", "unknown")
@@ -62,6 +65,21 @@ def read_running(reading: Reading, root: Path = Path("/")) -> Running:
         if isinstance(server.version, Known)
     }
     return Running(Deployment(named, notes=tuple(notes)), _held(servers), versions)
+
+
+def cards_beside(running: Running, cards: Sequence[Card]) -> tuple[Card, ...]:
+    """The cards with what others than these servers hold: what is left for a plan that has the servers in it."""
+    return tuple(replace(card, others_gib=_less_held(card, running.held_gib.get(card.index))) for card in cards)
+
+
+def _less_held(card: Card, held: Fact | None) -> Amount:
+    others = card.others_gib
+    if held is None or isinstance(others, Unknown):
+        return others
+    if isinstance(held, Unknown):
+        return Unknown(f"what the servers hold of GPU {card.index} cannot be read: {held.reason}")
+    left = max(0.0, others.value - float(held.value))
+    return exact(left, f"{others.source}, less what the servers of the plan hold")
 
 
 def _launch(server: Server, proc: str, notes: list[str], *, has_gpus: bool) -> Launch | None:
