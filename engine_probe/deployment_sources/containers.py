@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _OWN_IMAGE = re.compile(r"(?:.*/)?vllm-openai[\w.-]*(?::[^@\s/]+)?(?:@sha256:[0-9a-f]+)?", re.IGNORECASE)
 _OWN_ENTRY = ("vllm", "serve")
 _HUB_HOME = "/root/.cache/huggingface"
+"""Inside of vLLM's own images, which run as root (docker/Dockerfile)."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh"))
 _WRAPPERS = frozenset(("tini", "dumb-init", "exec", "--", "-s", "-g", "nohup", "setsid"))
 _RUNNERS = frozenset(("vllm", "python", "python3"))
