@@ -175,13 +175,16 @@ def state_modules(state: State, hidden: int, layer: int, at: str) -> list[Module
 
 def _mamba1_modules(state: State, hidden: int, layer: int, at: str) -> list[Module]:
     name = at + "mixer."
+    normed = () if state.is_alone else (state.rank, state.size, state.size)  # Jamba's dt, B and C
     return [
         Module(name + "in_proj", 2 * state.inner, hidden, layer=layer),
         Module(name + "conv1d", state.inner, state.kernel, "plain", "tp", layer, has_bias=True),
         Module(name + "x_proj", state.rank + 2 * state.size, state.inner, layer=layer),
         Module(name + "dt_proj", state.inner, state.rank, layer=layer, has_bias=True),
-        Module(name + "A", state.inner, state.size + 1, "plain", "tp", layer, float_bytes=4),
+        Module(name + "A", state.inner, state.size, "plain", "tp", layer, float_bytes=4),
+        Module(name + "D", state.inner, 1, "plain", "tp", layer),
         Module(name + "out_proj", hidden, state.inner, layer=layer),
+        *existing(*(norm(name + "norm", width, layer) for width in normed)),
     ]
 
 
@@ -190,7 +193,8 @@ def _mamba2_modules(state: State, hidden: int, layer: int, at: str) -> list[Modu
     return existing(
         Module(name + "in_proj", 2 * state.inner + shared + state.heads, hidden, layer=layer),
         Module(name + "conv1d", state.inner + shared, state.kernel, "plain", "tp", layer, has_bias=True),
-        Module(name + "A", state.heads, 3, "plain", "tp", layer),
+        Module(name + "A", state.heads, 1, "plain", "tp", layer, float_bytes=4),
+        Module(name + "D", state.heads, 2, "plain", "tp", layer),
         Module(name + "norm", state.inner, 1, "plain", "tp", layer),
         Module(name + "out_proj", hidden, state.inner, layer=layer),
     )
@@ -202,7 +206,8 @@ def _delta_modules(state: State, hidden: int, layer: int, at: str) -> list[Modul
         Module(name + "in_proj_qkvz", 2 * keys + 2 * state.inner, hidden, layer=layer),
         Module(name + "in_proj_ba", 2 * state.heads, hidden, layer=layer),
         Module(name + "conv1d", state.conv_width, state.kernel, "plain", "tp", layer),
-        Module(name + "A", state.heads, 2, "plain", "tp", layer),
+        Module(name + "A", state.heads, 1, "plain", "tp", layer, float_bytes=4),
+        Module(name + "dt_bias", state.heads, 1, "plain", "tp", layer),
         norm(name + "norm", state.head_size, layer),
         Module(name + "out_proj", hidden, state.inner, layer=layer),
     )
