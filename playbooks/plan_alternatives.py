@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_MODELS, _MOST_CARDS = 2, 64
 _OWN_GPUS = "own-gpus"
-_WORTH_SAYING_GIB = 0.2
+_WORTH_SAYING_GIB, _WORTH_SAYING_TOKENS = 0.2, 2048
 _FP8_CACHE_CAPABILITY = 8.9
 _FP8_CACHE_SINCE = (0, 9)
 """In V1 (attention backends of 0.9: FlashAttention 3 on Hopper, FlashInfer, Triton); V0 had it before."""
@@ -82,7 +82,7 @@ def alternatives_for(plan: Plan, memory: Memory) -> tuple[Alternative, ...]:
 
 def _buys_something(one: Alternative) -> bool:
     gained = [size or 0.0 for size in (one.weights_gib, one.pool_gib)]
-    return one.fits or max(gained) >= _WORTH_SAYING_GIB
+    return one.fits or max(gained) >= _WORTH_SAYING_GIB or (one.tokens or 0) >= _WORTH_SAYING_TOKENS
 
 
 def _ideas(plan: Plan, model: PlacedModel) -> Iterator[_Idea]:

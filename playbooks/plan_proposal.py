@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from engine_probe.changes import Change
     from engine_probe.launch import Deployment
-    from playbooks.placement import Plan
+    from playbooks.placement import LearnedOf, Plan
     from playbooks.plan_alternatives import Alternative
     from playbooks.plan_proposal_search import Found
 
@@ -60,8 +60,8 @@ class Advice:
     alternatives: tuple[Alternative, ...]
 
 
-def propose(plan: Plan, keep: Mapping[str, int] | None = None) -> Proposal | None:
-    """`keep`: a max-model-len, by launch, that no proposal goes below."""
+def propose(plan: Plan, keep: Mapping[str, int] | None = None, learned_of: LearnedOf | None = None) -> Proposal | None:
+    """`keep`: a max-model-len, by launch, that no proposal goes below; `learned_of`: as for the plan."""
     if plan.fits:
         return None
     memory = Memory()
@@ -69,19 +69,19 @@ def propose(plan: Plan, keep: Mapping[str, int] | None = None) -> Proposal | Non
     if hopeless(first) is not None:
         return None
     for is_strict in (True, False):
-        found = Search(first, memory, keep or {}, is_strict=is_strict).run()
+        found = Search(first, memory, keep or {}, learned_of, is_strict=is_strict).run()
         if found is not None:
             return _proposal(plan, found, memory)
     return None
 
 
-def advise(plan: Plan, keep: Mapping[str, int] | None = None) -> Advice:
+def advise(plan: Plan, keep: Mapping[str, int] | None = None, learned_of: LearnedOf | None = None) -> Advice:
     """As `propose`, with the reason where nothing was found, and alternatives where a model does not start."""
     if plan.fits:
         return Advice(None, None, ())
     memory = Memory()
     first = _countable(plan, memory)
-    proposal = propose(plan, keep)
+    proposal = propose(plan, keep, learned_of)
     alternatives = alternatives_for(first, memory)
     return Advice(proposal, None if proposal is not None else why_none(first, keep or {}), alternatives)
 

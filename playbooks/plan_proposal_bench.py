@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Unknown
+from engine_probe.launch import Frozen
+from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.limits import Neighbours, refused_by_config
 from playbooks.plan_proposal_room import Memory, most, need_of
 
@@ -13,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from engine_probe.changes import Change
+    from engine_probe.launch import Launch
     from engine_probe.memory.accounting import Asked
     from engine_probe.memory.cards import Card
-    from playbooks.placement import PlacedModel, Plan
+    from playbooks.placement import LearnedOf, PlacedModel, Plan
     from playbooks.plan_proposal_room import Need
 
 SHARE, LENGTH, TENSOR = "args.gpu-memory-utilization", "args.max-model-len", "args.tensor-parallel-size"
@@ -42,6 +45,12 @@ class Bench:
     keep: Mapping[str, int]
     is_strict: bool
     on_cpu: bool
+    learned_of: LearnedOf | None = None
+
+    def asked(self, model: PlacedModel, launch: Launch, gpus: Sequence[int]) -> Asked:
+        """`model` with another launch on these GPUs, and what starts like that printed."""
+        learned = self.learned_of(launch, self.cards[gpus[0]]) if self.learned_of is not None and gpus else {}
+        return replace(model.asked, values=values_of(launch), learned=Frozen(learned))
 
     def needs(self, asked: Asked, gpus: Sequence[int]) -> dict[int, Need] | None:
         """Of each worker on its GPU; None where a pool is unknown."""

@@ -125,6 +125,8 @@ def _shared_out(
         for gpu, need in found.items()
     }
     can_change = [one for one in everyone if not one.is_fixed]
+    if not can_change:
+        return []
     whole_only = counts_others or len(can_change) > _EVERY_SUBSET_OF
     for count in [len(can_change)] if whole_only else range(1, len(can_change) + 1):
         found: list[tuple[float, Move]] = []

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.memory.accounting import Asked
 from engine_probe.memory.accounting_rules import rules_of
-from engine_probe.memory.accounting_values import values_of
 from playbooks.plan_proposal_bench import GPUS, LENGTH, SHARE, Step, bounds_of, gpus_used, near_of, sharers
 from playbooks.plan_proposal_sizes import gpu_sets, lengths_below
 
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from engine_probe.launch import Launch
+    from engine_probe.memory.accounting import Asked
     from playbooks.placement import PlacedModel, Plan
     from playbooks.plan_proposal_bench import Bench, Move
 
@@ -28,7 +27,7 @@ def moves_in_place(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Mov
 def fitted(bench: Bench, plan: Plan, model: PlacedModel, launch: Launch, gpus: Sequence[int]) -> Iterator[Move]:
     """What else `launch` needs to start on these GPUs: nothing, its share, its length, or both."""
     is_there = launch is model.launch and tuple(gpus) == gpus_used(bench, model) and model.worst is not None
-    asked = Asked(values_of(launch), model.asked.shape, model.asked.version, model.asked.wants_v1)
+    asked = bench.asked(model, launch, gpus)
     needs = bench.needs_of(model) if is_there else bench.needs(asked, gpus)
     if needs is None:
         return
@@ -126,7 +125,7 @@ def moves_of_all(bench: Bench, plan: Plan) -> Iterator[Move]:
         for one in (*stays, *rest):
             gpus = one.gpus
             if one not in stays:
-                gpus = gpu_sets(tuple(bench.cards.values()), held, len(one.gpus))[0]
+                gpus = next(iter(gpu_sets(tuple(bench.cards.values()), held, len(one.gpus))), one.gpus)
             if gpus != one.gpus:
                 steps.append(Step(one.launch.name, GPUS, gpus))
             for gpu in gpus:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from engine_probe.launch import Deployment
-    from playbooks.placement import PlacedModel, Plan
+    from playbooks.placement import LearnedOf, PlacedModel, Plan
     from playbooks.plan_proposal_room import Memory
 
 MOST_WORKERS, MOST_PLANS = 120, 16
@@ -64,11 +64,19 @@ class Found:
 class Search:
     """One look for a proposal: `first` is the plan as the person wrote it."""
 
-    def __init__(self, first: Plan, memory: Memory, keep: Mapping[str, int], *, is_strict: bool) -> None:
+    def __init__(
+        self,
+        first: Plan,
+        memory: Memory,
+        keep: Mapping[str, int],
+        learned_of: LearnedOf | None = None,
+        *,
+        is_strict: bool,
+    ) -> None:
         self._first = first
         self._shapes = {model.launch.name: model.asked.shape for model in first.models}
         self._memory = memory
-        self._bench = bench_of(first, memory, keep, is_strict=is_strict)
+        self._bench = replace(bench_of(first, memory, keep, is_strict=is_strict), learned_of=learned_of)
         self._failing = {model.launch.name for model in first.models if not model.fits}
         self._most = memory.computed + MOST_WORKERS
         self._plans = 0
@@ -110,10 +118,16 @@ class Search:
     def planned(self, steps: Iterable[Step]) -> Plan | None:
         """None where a value cannot be."""
         self._plans += 1
-        first = self._first
+        first, learned_of = self._first, self._bench.learned_of
         try:
             return plan_of(
-                changed(first.deployment, steps), self._shapes, first.cards, first.version, None, self._memory
+                changed(first.deployment, steps),
+                self._shapes,
+                first.cards,
+                first.version,
+                None,
+                self._memory,
+                learned_of,
             )
         except InputError:
             return None

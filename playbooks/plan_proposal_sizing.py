@@ -29,14 +29,14 @@ def moves_of_size(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move
     if bench.on_cpu:
         return
     sizes = tensor_sizes(shape, len(bench.cards) // each, cuts_experts=not values.parallel.expert_parallel)
-    smaller = sorted((size for size in sizes if size < values.parallel.tp), reverse=True) if is_refused(model) else []
+    smaller = [size for size in sizes if size < values.parallel.tp] if is_refused(model) else []
+    smaller.sort(key=lambda size: (size & (size - 1) != 0, -size))
     useful: set[int] = set()
     for size in (*smaller, *(size for size in sizes if size > values.parallel.tp)):
         if len(useful) == _MOST_SIZES:
             return
         other = launch.with_arg("tensor-parallel-size", size)
-        named = launch.gpus is not None and len([gpu for gpu in launch.gpus if gpu in bench.cards]) >= size * each
-        own = launch.gpus[: size * each] if named and launch.gpus else None
+        own = _own(bench, launch, size * each)
         default = tuple(sorted(bench.cards)[: size * each]) if launch.gpus is None else None
         sets = dict.fromkeys((own or default, *sets_for(bench, plan, model, size * each)))
         for gpus in sets:
@@ -46,6 +46,13 @@ def moves_of_size(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move
             for more in fitted(bench, plan, model, other, gpus):
                 useful.add(size)
                 yield (Step(launch.name, TENSOR, size), *placed, *more)
+
+
+def _own(bench: Bench, launch: Launch, count: int) -> tuple[int, ...] | None:
+    """The first GPUs that it names, where they are enough and all there."""
+    if launch.gpus is None or len(launch.gpus) < count or any(gpu not in bench.cards for gpu in launch.gpus):
+        return None
+    return launch.gpus[:count]
 
 
 def moves_of_configuration(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move]:

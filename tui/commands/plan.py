@@ -13,6 +13,7 @@ from tui.output import Output
 if TYPE_CHECKING:
     from playbooks.placement import Plan
     from playbooks.plan_proposal import Advice
+    from tui.plan_inputs import PlanInputs
 
 FITS, DOES_NOT_FIT = 0, 1
 
@@ -68,17 +69,18 @@ def plan(  # noqa: PLR0913 -- its options
         return _open_screen(Path(deployment_file), gpus, version, as_json=as_json, ascii_only=ascii_only)
     if applies and target is not None:
         raise InputError("--apply changes the file and --write makes a new one: one of them is wanted")
-    made = read_inputs(Path(deployment_file), gpus, version).plan()
+    inputs = read_inputs(Path(deployment_file), gpus, version)
     return _advised(
-        made, keeps, _Wish(applies, yes, Path(target) if target else None), Output(as_json, masks=True), ascii_only
+        inputs, keeps, _Wish(applies, yes, Path(target) if target else None), Output(as_json, masks=True), ascii_only
     )
 
 
-def _advised(made: Plan, keeps: tuple[str, ...], wish: _Wish, output: Output, ascii_only: bool) -> int:
+def _advised(inputs: PlanInputs, keeps: tuple[str, ...], wish: _Wish, output: Output, ascii_only: bool) -> int:
     from playbooks.plan_proposal import advise
     from tui.commands.plan_apply import kept_lengths
 
-    advice = advise(made, kept_lengths(keeps, made.deployment))
+    made = inputs.plan()
+    advice = advise(made, kept_lengths(keeps, made.deployment), inputs.learned_of)
     if not output.as_json:
         from tui.commands.plan_advice_text import print_advice
         from tui.commands.plan_text import print_plan
