@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from engine_probe.paths import is_there
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
+
+_LONGEST_REF_BYTES = 200
 
 
 def model_folder(launch: Launch) -> Path:
@@ -36,10 +39,11 @@ def _cached(launch: Launch) -> Path | None:
     revision = str(launch.arg("revision") or "main")
     if os.sep in revision and ".." in revision:
         return None
-    try:
-        commit = (repository / "refs" / revision).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
-        commit = revision
+    commit = revision
+    with suppress(OSError, ValueError):
+        named = repository / "refs" / revision
+        if named.is_file() and named.stat().st_size <= _LONGEST_REF_BYTES:
+            commit = named.read_text(encoding="ascii").strip()
     folder = repository / "snapshots" / commit
     return folder if is_there(folder / "config.json") else None
 
