@@ -111,7 +111,7 @@ class PlanPanes(OpensLogs):
             "gpus": draw_plan_gpus(stacks, on_cpu, text, glyphs),
             "models": draw_plan_models(plan, look, text),
             "detail": draw_plan_detail(plan, state.file_plan, name, text),
-            "advice": draw_plan_advice(self.proposed, plan.fits, _host_words(plan), plan.notes, text),
+            "advice": draw_plan_advice(self.proposed, state, _host_words(plan), text),
         }
         height = max(self.size.height - self._around, 0)
         if len(stacks) + len(plan.models) + _OTHER_ROWS > height:
