@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _LORA_A = re.compile(r"\.(?P<module>[^.]+)\.lora_A(?:\.[^.]+)?\.weight$")
 _LORA = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector")
+_LARGEST_JSON_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ def read_adapter(folder: Path) -> Adapter:
     if not path.is_file():
         raise ValueError(f"there is no adapter_config.json in {folder}")
     try:
+        if path.stat().st_size > _LARGEST_JSON_BYTES:
+            raise ValueError("it is too large for JSON")
         config = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
