@@ -151,10 +151,15 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
         for one, confidence in zip(candidates, confidences, strict=True)
         if confidence >= _LEAST_CONFIDENCE
     ]
-    if attempt.outcome == "failed" and not any(one.best.saying.place in _EXPLAINS for one in candidates):
+    if attempt.outcome == "failed" and not any(map(_explains, candidates)):
         causes.insert(0, _unexplained(attempt, given, lookup_with({}), causes))
     known = {name: fact for name, fact in facts.items() if isinstance(fact, Known)}
     return _Found(tuple(causes), tuple(_wanted(candidates, causes)), known)
+
+
+def _explains(one: Candidate) -> bool:
+    """It was seen in what failed, though a warning before may tell more."""
+    return any(seen.saying.place in _EXPLAINS for seen in one.seen)
 
 
 def _wanted(candidates: Sequence[Candidate], causes: Sequence[FoundCause]) -> Iterator[tuple[str, str]]:

@@ -201,7 +201,7 @@ def test_whatever_ends_a_load_has_one_of_the_words() -> None:
     ends = [
         *covers,
         *_samples("stages.tsv", ("\terror\t",)),
-        *_samples("endings.tsv", ("death", "hang")),
+        *_samples("endings.tsv", ("death", "place", "hang")),
         *_samples("formats.tsv", ("line\tshell",)),
     ]
     assert len(ends) > 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KINDS = ("asked", "death", "hang")
+KINDS = ("asked", "death", "place", "hang")
 
 
 class EndingWords(NamedTuple):

@@ -41,6 +41,8 @@ _USER = re.compile(
 )
 _REPEATED = re.compile(r" ?\[repeated (?P<times>\d{1,9})x across cluster\](?: \(Ray deduplicates .*)?$")
 _SIMPLE_GROUPS = ("process", "pid", "level", "time", "file", "line", "message")
+_FRAME = " │┃"
+"""The right side of a frame, with what fills the line up to it."""
 _MOST_PREFIXES = 8
 _LONGEST_LINE = 1_000_000
 
@@ -173,6 +175,8 @@ def _peel(line: Line, rest: str, known: str) -> tuple[Line, str]:
             prefixes=(*line.prefixes, shape.name),
         )
         rest = rest[match.end() :]
+        if shape.name == "frame":
+            rest = rest.rstrip(_FRAME)
     return line, rest
 
 
