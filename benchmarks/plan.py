@@ -2,8 +2,10 @@
 
     python benchmarks/plan.py [--rounds 7] [--json]
 
-Beside it stand the start of a bare interpreter and one model on one GPU. In every round each way runs once, in turning
-order, so that ratios hold where the machine's speed drifts; ratios are those of one round.
+Beside it stand the start of a bare interpreter, one model, and a what-if: the time from a value of one of the six
+that was changed to the plan, as the plan screen asks for it. In every round each way runs once, in turning order, so
+that ratios hold where the machine's speed drifts; ratios are those of one round. Modules are compiled beforehand, as
+installing a package does.
 """
 
 from __future__ import annotations
@@ -20,6 +22,22 @@ from pathlib import Path
 
 SCRIPT = "from tui.entry import main; main()"
 """What the installed `vllm-console` is."""
+WHAT_IF = """
+import sys, time
+from dataclasses import replace
+from pathlib import Path
+from tui.plan_inputs import read_inputs
+inputs = read_inputs(Path(sys.argv[1]), "8xA100-80GB", "0.19.0")
+inputs.plan()
+first, *others = inputs.deployment.models
+models = (replace(first, args={**first.args, "gpu-memory-utilization": 0.25}), *others)
+changed = replace(inputs.deployment, models=models)
+began = time.perf_counter()
+inputs.plan(changed)
+print(time.perf_counter() - began)
+"""
+TOLD = "what-if"
+"""Prints its own time: that of the process is not wanted."""
 LLAMA_70B = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -54,30 +72,31 @@ def prepared(folder: Path) -> dict[str, list[str]]:
         path.write_text(text, encoding="utf-8")
         plan = ["plan", str(path), "--gpus", "8xA100-80GB", "--vllm", "0.19.0", "--json"]
         commands[name] = [sys.executable, "-c", SCRIPT, *plan]
+        commands[TOLD] = [sys.executable, "-c", WHAT_IF, str(path)]
     return commands
 
 
-def seconds_of(argv: list[str]) -> float:
-    """Of the whole process. Raises SystemExit where it gave no plan."""
+def seconds_of(name: str, argv: list[str], env: dict[str, str]) -> float:
+    """Of the whole process, or as it told. Raises SystemExit where it gave no plan."""
     began = time.perf_counter()
-    done = subprocess.run(argv, capture_output=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    done = subprocess.run(argv, capture_output=True, check=False, env=env)
     seconds = time.perf_counter() - began
     if done.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(argv)} ended with {done.returncode}: {done.stderr.decode(errors='replace')}")
-    return seconds
+    return float(done.stdout) if name == TOLD else seconds
 
 
-def measured(commands: dict[str, list[str]], rounds: int) -> dict[str, dict[str, float]]:
+def measured(commands: dict[str, list[str]], rounds: int, env: dict[str, str]) -> dict[str, dict[str, float]]:
     seconds: dict[str, list[float]] = {name: [] for name in commands}
     names = list(commands)
     for number in range(rounds + 1):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            taken = seconds_of(commands[name])
+            taken = seconds_of(name, commands[name], env)
             if number:  # the first round fills the caches
                 seconds[name].append(taken)
     return {
         name: {
-            "seconds": round(statistics.median(values), 3),
+            "seconds": round(statistics.median(values), 4),
             "times_bare": round(
                 statistics.median(one / bare for one, bare in zip(values, seconds["bare"], strict=True)), 1
             ),
@@ -91,13 +110,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true", dest="as_json")
     wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = measured(prepared(Path(folder)), wanted.rounds)
+    with tempfile.TemporaryDirectory(prefix="vllm-console-bench-") as name:
+        folder = Path(name)
+        env = {
+            **os.environ, "NO_COLOR": "1", "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
+            "XDG_CONFIG_HOME": str(folder / "config"), "XDG_STATE_HOME": str(folder / "state"),
+        }  # fmt: skip
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        found = measured(prepared(folder), wanted.rounds, env)
     if wanted.as_json:
         print(json.dumps(found))
         return
     for name, values in found.items():
-        print(f"{name:12}{values['seconds']:8.3f} s{values['times_bare']:8.1f} x a bare interpreter")
+        print(f"{name:12}{values['seconds']:9.4f} s{values['times_bare']:8.1f} x a bare interpreter")
 
 
 if __name__ == "__main__":
