@@ -117,7 +117,15 @@ def test_a_live_card_has_the_total_that_cuda_sees_and_what_others_use() -> None:
     assert card.total_gib.source.startswith("measured")
     others = card.others_gib
     assert not isinstance(others, Unknown)
-    assert others.value == pytest.approx(12.0)
+    assert others.value == 12.5  # what is in use is told without the reserve
+
+
+def test_an_older_driver_counts_its_reserve_as_in_use() -> None:
+    (card,) = live_cards(GpuState((gpu("NVIDIA A100-SXM4-80GB", total_gib=measured(80.0), used_gib=measured(12.9)),)))
+    others = card.others_gib
+    assert not isinstance(others, Unknown)
+    assert others.value == pytest.approx(12.9 - 0.75)
+    assert others.low <= others.value <= others.high
 
 
 def test_where_the_reserve_is_not_told_the_catalogue_says_what_torch_sees() -> None:

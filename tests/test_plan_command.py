@@ -217,7 +217,7 @@ def test_a_hub_id_is_found_in_the_cache(
         ("models: [{name: m, model: ./absent}]", "m: there is no model at"),
         ("models: [{name: m, model: ./empty}]", "config.json"),
         ("models: [{name: m, model: ./broken}]", "cannot be read"),
-        ("models: [{name: m, model: ./deep}]", "cannot be read"),
+        ("models: [{name: m, model: ./deep}]", "nested too deeply"),
         ("models: [{name: m, model: ./negative}]", "hidden_size is -4096"),
         ("models: [{name: m, model: ./header}]", "model.safetensors"),
         ("models: [{name: m, model: ./llama, args: {tensor-parallel-size: 0}}]", "tensor-parallel-size"),

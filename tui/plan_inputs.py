@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine_probe.deployment import read_deployment
+from engine_probe.deployment_sources import read_source
 from engine_probe.errors import InputError
 from engine_probe.flags import parse_version
 from engine_probe.memory.cards import host_card, live_cards, parse_gpus
@@ -45,12 +45,27 @@ class PlanInputs:
         """Of the file's deployment, or of one whose launches have the same names. Raises InputError for bad values."""
         wanted = deployment or self.deployment
         made = plan_of(wanted, self.shapes, self.cards, self.version, self.host, self.memory, self.learned_of)
-        return replace(made, notes=(self.note, *made.notes)) if self.note else made
+        said = (*((self.note,) if self.note else ()), *wanted.notes)
+        return replace(made, notes=(*said, *made.notes)) if said else made
 
 
 def read_inputs(path: Path, gpus: str | None = None, version: str | None = None) -> PlanInputs:
-    """`gpus` None: this host's; `version` None: the engine's, if it can be told. Raises InputError."""
-    return inputs_of(read_deployment(path), gpus, version)
+    """Of a deployment, docker compose or shell file. `gpus` None: this host's; `version` None: the engine's, if it can
+    be told. Raises InputError.
+    """
+    return inputs_of(read_source(path), gpus, version)
+
+
+def running_inputs(version: str | None = None) -> PlanInputs:
+    """Of the servers that run on this host, in the order in which they started. Raises InputError where none does."""
+    from engine_probe.deployment_sources.running import cards_beside, read_running  # noqa: PLC0415 -- /proc, NVML
+    from engine_probe.hardware.watch import look_once  # noqa: PLC0415 -- as above
+
+    running = read_running(look_once())
+    releases = set(running.versions.values())
+    told = version or (releases.pop() if len(releases) == 1 else None)
+    found = inputs_of(running.deployment, None, told)
+    return replace(found, cards=cards_beside(running, found.cards))
 
 
 def inputs_of(deployment: Deployment, gpus: str | None = None, version: str | None = None) -> PlanInputs:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ def read_source(
 ) -> Deployment:
     """The file's deployment, whatever kind of file it is; its `notes` say what was not understood.
 
+    Only that of a deployment file has a `path`: no other kind of file is ever changed.
+
     `env`: variables that the file may use without setting them; of a compose file those of this process by
     default. `engine_flags`: flags that the engine has beside those of the table. Raises InputError.
     """
@@ -31,17 +34,17 @@ def read_source(
     if kind == "compose":
         from engine_probe.deployment_sources.compose import read_compose  # noqa: PLC0415
 
-        return read_compose(path, env, engine_flags)
+        return replace(read_compose(path, env, engine_flags), path=None)
     if kind == "script":
         from engine_probe.deployment_sources.shell_script import read_script  # noqa: PLC0415
 
-        return read_script(path, env, engine_flags)
+        return replace(read_script(path, env, engine_flags), path=None)
     from engine_probe.deployment import read_deployment  # noqa: PLC0415
 
     return read_deployment(path, engine_flags)
 
 
-def _kind(path: Path, text: str) -> str:
+def _kind(path: Path, text: str) -> Literal["compose", "script", "deployment"]:
     if path.suffix in _SCRIPTS or text.startswith("#!"):
         return "script"
     has_services, has_models = _SERVICES.search(text) is not None, _MODELS.search(text) is not None

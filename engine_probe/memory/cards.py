@@ -185,7 +185,7 @@ def _live(gpu: Gpu) -> Card:
     found = find_model(gpu.name)
     measured = _torch_total(gpu, found)
     model = found or Model(gpu.name, round(measured.value), measured, None, "unknown")
-    return Card(gpu.index, Model(gpu.name, *model[1:]), measured, _others(gpu))
+    return Card(gpu.index, Model(gpu.name, *model[1:]), measured, _others(gpu, measured))
 
 
 def _torch_total(gpu: Gpu, model: Model | None) -> Estimate:
@@ -203,9 +203,15 @@ def _torch_total(gpu: Gpu, model: Model | None) -> Estimate:
     raise InputError(f"the size of GPU {gpu.index} ({gpu.name}) cannot be read; describe it: --gpus 1x{gpu.name}-80GB")
 
 
-def _others(gpu: Gpu) -> Amount:
+def _others(gpu: Gpu, cuda_total: Estimate) -> Amount:
+    """Drivers that tell their reserve keep it out of what is in use (nvml.h, nvmlMemory_v2_t); older ones count it in."""
     if not isinstance(gpu.used_gib, Known):
         return Unknown(f"the memory in use of GPU {gpu.index} cannot be read")
     used = float(gpu.used_gib.value)
-    reserved = float(gpu.reserved_gib.value) if isinstance(gpu.reserved_gib, Known) else 0.0
-    return exact(max(0.0, used - reserved), "measured: NVML, used now")
+    if isinstance(gpu.reserved_gib, Known) or not isinstance(gpu.total_gib, Known):
+        return exact(used, "measured: NVML, used now")
+    reserves = [
+        max(0.0, float(gpu.total_gib.value) - total) for total in (cuda_total.high, cuda_total.value, cuda_total.low)
+    ]
+    most, value, least = (max(0.0, used - reserve) for reserve in reserves)
+    return Estimate(value, least, most, "measured: NVML, used now, less the driver's reserve")

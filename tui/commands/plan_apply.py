@@ -41,7 +41,7 @@ def kept_lengths(words: tuple[str, ...], deployment: Deployment) -> dict[str, in
 def apply(deployment: Deployment, proposal: Proposal, output: Output, *, yes: bool) -> Revision | None:
     """None where the answer was no, or nobody could be asked. Raises InputError, and then nothing was written."""
     if deployment.path is None:
-        raise InputError("these models came from no file: there is none to change")
+        raise InputError("these models came from no deployment file: --write FILE makes one of what is proposed")
     if not yes:
         if not (sys.stdin and sys.stdin.isatty()):
             output.note("nothing was changed: say --yes to apply it")
