@@ -204,7 +204,7 @@ def _torch_total(gpu: Gpu, model: Model | None) -> Estimate:
 
 
 def _others(gpu: Gpu, cuda_total: Estimate) -> Amount:
-    """Drivers that tell their reserve keep it out of what is in use (nvml.h, nvmlMemory_v2_t); older ones count it in."""
+    """Drivers that tell their reserve keep it out of what is in use (nvml.h, nvmlMemory_v2_t); others count it in."""
     if not isinstance(gpu.used_gib, Known):
         return Unknown(f"the memory in use of GPU {gpu.index} cannot be read")
     used = float(gpu.used_gib.value)
