@@ -1,7 +1,7 @@
 """What a plan predicts of the KV cache is what a real vLLM prints: blocks of every worker, tokens, requests at once.
 
-Not among the models: encoder-decoders, whose only family in this release (Whisper) wants an audio processor, and caches
-in int8, nvfp4 and the like, which the CPU backend refuses.
+Not among the models: caches in int8, nvfp4 and the like, which the CPU backend refuses, and blocks that are no multiple
+of 32, which it takes and then fails on.
 """
 
 from __future__ import annotations

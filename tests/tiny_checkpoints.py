@@ -17,12 +17,18 @@ Config = dict[str, Any]
 Shapes = dict[str, tuple[int, ...]]
 _DTYPES = {"bfloat16": ("BF16", 2), "float16": ("F16", 2), "float32": ("F32", 4)}
 _VOCAB = 512
+_SOUND = {
+    "feature_extractor_type": "WhisperFeatureExtractor", "processor_class": "WhisperProcessor", "feature_size": 80,
+    "sampling_rate": 16000, "hop_length": 160, "chunk_length": 30, "n_fft": 400,
+}  # fmt: skip
 
 
 def write_checkpoint(folder: Path, config: Config, shapes: Shapes) -> Path:
     """Beside the weights a tokenizer of 512 words. The file's bytes are a hole: zeros that take no disk."""
     write_tiny_llama(folder)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    if config["model_type"] == "whisper":
+        (folder / "preprocessor_config.json").write_text(json.dumps(_SOUND), encoding="utf-8")
     word, size = _DTYPES[config["torch_dtype"]]
     header: dict[str, object] = {}
     start = 0
@@ -198,4 +204,27 @@ def bert_shapes(config: Mapping[str, Any]) -> Shapes:
         found |= {f"{at}{name}.bias": shape[:1] for name, shape in linear.items()}
         for name in ("attention.output.LayerNorm", "output.LayerNorm"):
             found |= {f"{at}{name}.weight": (hidden,), f"{at}{name}.bias": (hidden,)}
+    return found
+
+
+def whisper_shapes(config: Mapping[str, Any]) -> Shapes:
+    """An encoder of sound, and a decoder that looks at it."""
+    width, bins = config["d_model"], config["num_mel_bins"]
+    found: Shapes = {
+        "model.encoder.conv1.weight": (width, bins, 3), "model.encoder.conv1.bias": (width,),
+        "model.encoder.conv2.weight": (width, width, 3), "model.encoder.conv2.bias": (width,),
+        "model.encoder.embed_positions.weight": (config["max_source_positions"], width),
+        "model.decoder.embed_positions.weight": (config["max_target_positions"], width),
+        "model.decoder.embed_tokens.weight": (config["vocab_size"], width),
+    }  # fmt: skip
+    for side, looks in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "encoder_attn"))):
+        linear: Shapes = {"layer_norm": (width,)}
+        for layer in range(config[f"{side}_layers"]):
+            at, inner = f"layers.{layer}.", config[f"{side}_ffn_dim"]
+            linear |= {at + "fc1": (inner, width), at + "fc2": (width, inner), at + "final_layer_norm": (width,)}
+            for look in looks:
+                linear |= {f"{at}{look}.{name}": (width, width) for name in ("q_proj", "k_proj", "v_proj", "out_proj")}
+                linear[f"{at}{look}_layer_norm"] = (width,)
+        found |= {f"model.{side}.{name}.weight": shape for name, shape in linear.items()}
+        found |= {f"model.{side}.{name}.bias": shape[:1] for name, shape in linear.items() if "k_proj" not in name}
     return found

@@ -15,6 +15,7 @@ from tests.tiny_checkpoints import (
     jamba_shapes,
     llama4_shapes,
     qwen3_next_shapes,
+    whisper_shapes,
 )
 
 if TYPE_CHECKING:
@@ -74,6 +75,15 @@ BERT = config_of(
     layer_norm_eps=1e-12, hidden_act="gelu", pad_token_id=0,
 )  # fmt: skip
 
+WHISPER: Config = {
+    "model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "torch_dtype": "bfloat16",
+    "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "vocab_size": 512,
+    "num_hidden_layers": 2, "num_mel_bins": 80, "max_source_positions": 1500, "max_target_positions": 448,
+    "is_encoder_decoder": True, "scale_embedding": False, "activation_function": "gelu", "bos_token_id": 1,
+    "eos_token_id": 2, "pad_token_id": 0, "decoder_start_token_id": 1,
+}  # fmt: skip
+
 _GEMMA_2_SHAPES = decoder_shapes(GEMMA_2, "pre_feedforward_layernorm", "post_feedforward_layernorm")
 _SMALL_STEPS: dict[str, ArgValue] = {"max-num-batched-tokens": 256, "max-num-seqs": 8}
 """So that a window and a step together are less than a request."""
@@ -101,5 +111,6 @@ CASES = (
     Case("chunked", LLAMA_4, llama4_shapes(LLAMA_4), _SMALL_STEPS),
     Case("states", JAMBA, jamba_shapes(JAMBA), _STATES),
     Case("states, no prefixes, tp 2", JAMBA, jamba_shapes(JAMBA), {**_STATES, **_TWO, "enable-prefix-caching": False}),
+    Case("looking at an encoder", WHISPER, whisper_shapes(WHISPER)),
     Case("delta nets", QWEN3_NEXT, qwen3_next_shapes(QWEN3_NEXT), _STATES),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Unknown
 from engine_probe.memory.cards import CPU
 from engine_probe.memory.kv_layout import kv_layout
+from engine_probe.memory.kv_rules import kv_rules
 
 if TYPE_CHECKING:
     from engine_probe.memory.accounting_values import Batch, Values
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 _LONGEST = 1 << 24
+_SOUND_TOKENS = 1500
+"""What Whisper, V1's only encoder-decoder, makes of 30 seconds."""
+_STEP_COUNTS_SINCE = (0, 13, 0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
         device="cpu" if by.family == CPU else "cuda",
         prefix_caching=values.caches_prefixes,
         state_dtype=values.state_dtype,
+        encoder_tokens=_encoder_tokens(by),
         one_kind=values.one_kind_of_cache,
     )
     if isinstance(layout, Unknown):
@@ -76,3 +81,8 @@ def room_of(by: Division, max_len: int, pool_gib: float) -> Room | Unknown:
         is_enough=layout.fits(pool, max_len),
         longest=layout.longest_length(pool, min(by.shape.length_limit or by.shape.max_position or _LONGEST, _LONGEST)),
     )
+
+
+def _encoder_tokens(by: Division) -> int:
+    """Of an input, as layers that look at an encoder keep room for: a whole step's (config/scheduler.py, 0.13 on)."""
+    return by.batch.tokens if kv_rules(by.version).since >= _STEP_COUNTS_SINCE else _SOUND_TOKENS
