@@ -295,6 +295,26 @@ async def test_a_wrong_file_is_one_sentence(tmp_path, text, words):
         assert words in await said_at(pilot)
 
 
+async def test_what_runs_here_can_be_planned_or_it_is_said_that_nothing_does(tmp_path, monkeypatch):
+    path = write_plan(tmp_path)
+    app = console(path)
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await plan_of(pilot)
+        running = screen.state.inputs
+
+        def nothing(_version):
+            raise InputError("no vLLM server runs on this host")
+
+        monkeypatch.setattr(plan_inputs, "running_inputs", nothing)
+        for words in ("no vLLM server runs on this host", "what runs here · vLLM 0.19.0"):
+            await pilot.press("c")
+            await until(pilot, lambda: isinstance(app.screen, AskText))
+            app.screen.query_one(Input).value = ""
+            await pilot.press("enter")
+            await until(pilot, lambda words=words: app.screen is screen and words in text_of(app))
+            monkeypatch.setattr(plan_inputs, "running_inputs", lambda _version: running)
+
+
 async def test_hardware_and_release_can_be_described(tmp_path):
     app = console(write_plan(tmp_path), "8xA9999")
     async with app.run_test(size=(120, 36)) as pilot:
@@ -326,7 +346,7 @@ async def test_models_are_read_in_a_thread_and_the_last_reading_counts(tmp_path,
     app = console(first)
     try:
         async with app.run_test(size=(120, 36)) as pilot:
-            await until(pilot, lambda: "are being read" in text_of(app))
+            await until(pilot, lambda: "Reading " in text_of(app))
             await pilot.press("c")
             await until(pilot, lambda: isinstance(app.screen, AskText))
             app.screen.query_one(Input).value = str(second)

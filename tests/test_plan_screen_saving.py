@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Input
 
 from engine_probe.deployment import read_deployment
-from engine_probe.errors import InputError
-from tests.plan_samples import EIGHT, RELEASE, SIX, TWO, console, plan_of, row_of, write_plan
+from tests.plan_samples import SIX, TWO, console, plan_of, row_of, write_plan
 from tests.test_monitor_screen import drawn, text_of
 from tests.test_tui_console import keys_of
 from tests.tui_samples import until
-from tui import plan_proposed, plan_saving
-from tui.plan_inputs import read_inputs
-from tui.plan_whatif import changes_between, stepped, with_gpus
-from tui.screens.dialogs import Confirm
+from tui import plan_proposed
+from tui.plan_whatif import with_gpus
+from tui.screens.dialogs import AskText, Confirm
 from tui.widgets.plan_advice import Proposed
 from tui.widgets.words import Words
 
@@ -52,7 +51,7 @@ async def test_saving_asks_and_undo_gives_every_byte_back(tmp_path):
         assert "max_model_len: 3072" in text
         assert "# half of the host" in text
         assert "# nobody said where" in text
-        assert files_beside(path) == ["deployment.yaml", "deployment.yaml.r1", "deployment.yaml.r2"]
+        assert files_beside(path) == ["deployment.yaml", "deployment.yaml.r1"]
         assert "*" not in row_of(app, "2 code-8b")
         assert drawn(app)[1].endswith("saved")
         await pilot.press("u", "minus", "z")
@@ -110,25 +109,35 @@ async def test_the_order_is_saved_too(tmp_path):
         assert names == ["chat-70b", "code-8b", "lite-moe", "tiny-too", "tiny", "vision-27b"]
 
 
-def test_a_change_that_fails_takes_the_others_back(tmp_path, monkeypatch):
-    path = write_plan(tmp_path)
+COMPOSE = """\
+services:
+  chat:
+    image: vllm/vllm-openai:v0.19.0
+    command: --model {folder}/llama-8b --max-model-len 4096
+"""
+
+
+async def test_what_came_from_a_compose_file_is_saved_as_a_new_file(tmp_path):
+    write_plan(tmp_path)
+    path = tmp_path / "docker-compose.yml"
+    path.write_text(COMPOSE.format(folder=tmp_path), encoding="utf-8")
     before = path.read_bytes()
-    inputs = read_inputs(path, EIGHT, RELEASE)
-    wanted = with_gpus(stepped(inputs.plan(), "code-8b", "utilization", -1), "code-8b", (4,))
-    real, calls = plan_saving.write_revision, []
-
-    def second_fails(*args):
-        calls.append(args)
-        if len(calls) == 2:
-            raise InputError("the disk is full")
-        return real(*args)
-
-    monkeypatch.setattr(plan_saving, "write_revision", second_fails)
-    with pytest.raises(InputError, match="the disk is full"):
-        plan_saving.save(inputs.deployment, changes_between(inputs.deployment, wanted))
-    assert len(calls) == 2
-    assert path.read_bytes() == before
-    assert files_beside(path) == ["deployment.yaml"]
+    app = console(path)
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await plan_of(pilot)
+        assert "docker-compose.yml · vLLM 0.19.0" in drawn(app)[0]
+        await pilot.press("minus", "enter")
+        await until(pilot, lambda: isinstance(app.screen, AskText))
+        app.screen.query_one(Input).value = str(tmp_path / "deployment.yaml")
+        await pilot.press("enter")
+        await until(pilot, lambda: "is there already" in text_of(app))
+        app.screen.query_one(Input).value = str(tmp_path / "new.yaml")
+        await pilot.press("enter")
+        await until(pilot, lambda: "new.yaml" in drawn(app)[0])
+        await until(pilot, lambda: screen.state is not None)
+        (launch,) = read_deployment(tmp_path / "new.yaml").models
+        assert launch.arg("gpu-memory-utilization") == 0.89
+        assert path.read_bytes() == before
 
 
 # Proposals
@@ -150,11 +159,11 @@ async def test_a_proposal_is_shown_with_its_reasons_tried_and_taken_back(tmp_pat
     async with app.run_test(size=(120, 36)) as pilot:
         await plan_of(pilot)
         await until(pilot, lambda: "one change and all fit" in text_of(app))
-        assert "79.2 GiB are free on GPU 4" in text_of(app)
+        await until(pilot, lambda: "79.2 GiB are free on GPU 4" in text_of(app))
         await pilot.press("p")
         assert drawn(app)[0].endswith("all fit")
         assert " 4* " in row_of(app, "2 code-8b")
-        assert "none needed: all fit" in text_of(app)
+        assert "none needed" in text_of(app)
         await pilot.press("z")
         assert "does not fit" in drawn(app)[0]
 

@@ -9,12 +9,12 @@ import pytest
 from textual.widgets import Input
 
 from engine_probe.deployment import read_deployment
+from engine_probe.revisions import write_changes
 from tests.plan_samples import EIGHT, RELEASE, SIX, console, plan_of, row_of, write_plan
 from tests.test_monitor_screen import drawn, text_of
 from tests.test_tui_console import keys_of
 from tests.tui_samples import until
 from tui.plan_inputs import inputs_of
-from tui.plan_saving import save
 from tui.plan_whatif import CannotStepError, Changed, changes_between, gpus_in, moved, stepped, with_gpus
 from tui.screens.dialogs import AskText
 
@@ -31,7 +31,7 @@ async def test_utilisation_moves_by_a_hundredth_and_the_bar_with_it(tmp_path):
         await pilot.press("minus")
         assert "0.34*" in row_of(app, "6 tiny-too")
         assert "now 0.34, in the file 0.35" in text_of(app)
-        assert "* utilisation 0.34, the file says 0.35" in text_of(app)
+        await until(pilot, lambda: "* utilisation 0.34, the file says 0.35" in text_of(app))
         await pilot.press(*["minus"] * 9)
         assert "0.25*" in row_of(app, "6 tiny-too")
         assert "✓ fits" in row_of(app, "6 tiny-too")
@@ -195,7 +195,7 @@ def test_changes_are_named_as_revisions_take_them(plan):
         Changed("code-8b", "args.gpu-memory-utilization", 0.89),
         Changed(None, "deployment.order", ("code-8b", "chat-70b")),
     )
-    assert save(before, changes_between(before, after)).after == after
+    assert write_changes(before.path, before, changes_between(before, after)).after == after
     assert changes_between(after, after) == ()
 
 

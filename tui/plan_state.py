@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tui import plan_saving
+from engine_probe.errors import InputError
+from engine_probe.revisions import undo_revision, write_changes
 from tui.plan_values import changed_fields, placed
 from tui.plan_whatif import changes_between
 
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment
+    from engine_probe.revisions import Revision
     from playbooks.placement import Plan
     from tui.plan_inputs import PlanInputs
-    from tui.plan_saving import Saved
     from tui.plan_values import Field
     from tui.plan_whatif import Changed
 
@@ -26,10 +27,10 @@ class PlanState:
     file_plan: Plan
     plan: Plan
     tried: tuple[Deployment, ...] = ()
-    saved: tuple[Saved, ...] = field(default=(), repr=False)
+    saved: tuple[Revision, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, inputs: PlanInputs, saved: tuple[Saved, ...] = ()) -> PlanState:
+    def of(cls, inputs: PlanInputs, saved: tuple[Revision, ...] = ()) -> PlanState:
         """`saved`: what was written to the file already. Raises InputError for values that no engine would take."""
         plan = inputs.plan()
         return cls(inputs, plan, plan, (), saved)
@@ -54,12 +55,17 @@ class PlanState:
 
     def save(self) -> PlanState:
         """What is tried becomes the file. Raises InputError, and then the file is as it was."""
-        saved = plan_saving.save(self.inputs.deployment, self.changes)
-        return self.of(replace(self.inputs, deployment=saved.after), (*self.saved, saved))
+        before = self.inputs.deployment
+        if before.path is None:
+            raise InputError("these models came from no deployment file: there is none to change")
+        revision = write_changes(before.path, before, self.changes)
+        return self.of(replace(self.inputs, deployment=revision.after), (*self.saved, revision))
 
     def undo_saved(self) -> PlanState:
         """The file as it was before it was last saved. Raises InputError, and then nothing was written."""
-        return self.of(replace(self.inputs, deployment=plan_saving.undo(self.saved[-1])), self.saved[:-1])
+        revision = self.saved[-1]
+        before = undo_revision(revision.path, revision)
+        return self.of(replace(self.inputs, deployment=before), self.saved[:-1])
 
     def changed(self) -> dict[str, tuple[Field, ...]]:
         """Of each model the values that differ from the file's, as they count."""

@@ -150,12 +150,12 @@ class PlanScreen(PlanFiles):
 
     def do_other_file(self) -> None:
         def take(text: str | None) -> None:
-            if text:
-                self.path = Path(text).expanduser()
+            if text is not None:
+                self.path, self.of_running = (Path(text).expanduser(), False) if text else (None, True)
                 self.read()
 
-        hint = "A YAML file; paths in it are relative to its folder."
-        ask = AskText(self.console.glyphs, "Which deployment file?", hint, self.shown_path, trouble_with_deployment)
+        hint = "A deployment, docker compose or shell file with vllm serve. Nothing: the servers that run on this host."
+        ask = AskText(self.console.glyphs, "Which models?", hint, self.shown_path, trouble_with_source)
         self.app.push_screen(ask, take)
 
     def do_read_again(self) -> None:
@@ -209,8 +209,8 @@ class PlanScreen(PlanFiles):
         self.console.open_start()
 
 
-def trouble_with_deployment(text: str) -> str | None:
-    return trouble_with_path(text) if text else "Write the path of a file, such as deployment.yaml."
+def trouble_with_source(text: str) -> str | None:
+    return trouble_with_path(text) if text else None
 
 
 def trouble_with_gpus(text: str, there: Sequence[int]) -> str | None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import work
 from textual.message import Message
 
 from engine_probe.changes import diff
+from engine_probe.deployment import deployment_yaml
 from engine_probe.errors import InputError
 from playbooks.way_back import will_change
+from tui.new_file import write_new
 from tui.plan_state import PlanState
-from tui.screens.dialogs import Confirm
+from tui.screens.dialogs import AskText, Confirm
 from tui.screens.leaving import short_path
 from tui.screens.plan_panes import PlanPanes, verdict_words
 from tui.widgets.clean_text import clean
@@ -21,13 +24,13 @@ from tui.widgets.words import lines, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from textual.content import Content
     from textual.timer import Timer
 
+    from engine_probe.launch import Deployment
+    from engine_probe.revisions import Revision
     from playbooks.placement import Plan
-    from tui.plan_saving import Saved
     from tui.widgets.plan_advice import Proposed
 
 _PROPOSE_AFTER_SECONDS = 0.3
@@ -55,12 +58,18 @@ class PlanFiles(PlanPanes):
         """`path` None: none is chosen yet."""
         super().__init__()
         self.path, self.gpus, self.version = path, gpus, version
+        self.of_running = False
+        """The servers of this host are planned, and no file."""
         self._turn = 0
         self._soon: Timer | None = None
 
     @property
     def shown_path(self) -> str:
         return short_path(str(self.path)) if self.path is not None else ""
+
+    @property
+    def source(self) -> str:
+        return self.path.name if self.path is not None else "what runs here" if self.of_running else "no file"
 
     # Reading
 
@@ -72,20 +81,21 @@ class PlanFiles(PlanPanes):
         self._turn += 1
         saved = self.state.saved if self.state is not None else ()
         self.state = self.proposed = None
-        if self.path is None:
+        if self.path is None and not self.of_running:
             self.said = ("No deployment is chosen yet.", "")
         else:
-            self.said = (f"{short_path(str(self.path))} and its models are being read", "$quiet")
-            kept = tuple(one for one in saved if one.path == self.path)
-            self._read(self._turn, self.path, self.gpus, self.version, kept)
+            self.said = (f"Reading {self.shown_path or 'what runs here'}, its models and the GPUs", "$quiet")
+            self._read(self._turn, tuple(one for one in saved if one.path == self.path))
         self.draw()
 
     @work(thread=True, group="read")
-    def _read(self, turn: int, path: Path, gpus: str | None, version: str | None, saved: tuple[Saved, ...]) -> None:
-        from tui.plan_inputs import read_inputs  # noqa: PLC0415 -- in the thread that reads
+    def _read(self, turn: int, saved: tuple[Revision, ...]) -> None:
+        from tui.plan_inputs import read_inputs, running_inputs  # noqa: PLC0415 -- in the thread that reads
 
+        path, gpus, version = self.path, self.gpus, self.version
         try:
-            state, trouble = PlanState.of(read_inputs(path, gpus, version), saved), ""
+            inputs = read_inputs(path, gpus, version) if path is not None else running_inputs(version)
+            state, trouble = PlanState.of(inputs, saved), ""
         except InputError as error:
             state, trouble = None, str(error)
         self.post_message(self.Read(turn, state, trouble))
@@ -140,6 +150,9 @@ class PlanFiles(PlanPanes):
         if not state.changes and self.proposed is not None and self.proposed.deployment is not None:
             why = self.proposed.changes
             state = state.with_tried(self.proposed.deployment)
+        if state.inputs.deployment.path is None:
+            self._ask_for_new(state)
+            return
         ask = Confirm(self.console.glyphs, "Save this to the file?", _about(state, why), "save", "not now")
         wanted = state
 
@@ -148,6 +161,28 @@ class PlanFiles(PlanPanes):
                 self._write(wanted.save, "Saved: ")
 
         self.app.push_screen(ask, answered)
+
+    def _ask_for_new(self, state: PlanState) -> None:
+        """A compose file, a script and what runs are never changed."""
+        hint = "A deployment file is made of what is shown; what it came from stays as it is."
+        ask = AskText(self.console.glyphs, "Save as which new file?", hint, "deployment.yaml", trouble_with_new)
+
+        def take(text: str | None) -> None:
+            if text:
+                self._write_new(state.deployment, Path(text).expanduser())
+
+        self.app.push_screen(ask, take)
+
+    @work(exclusive=True, group="write")
+    async def _write_new(self, deployment: Deployment, path: Path) -> None:
+        try:
+            await asyncio.to_thread(write_new, path, deployment_yaml(deployment))
+        except InputError as trouble:
+            self.tell(str(trouble), style="$error bold")
+            return
+        self.path, self.of_running = path, False
+        self.read()
+        self.tell("Written: ", self.shown_path)
 
     def do_undo_saved(self) -> None:
         assert self.state is not None
@@ -162,6 +197,12 @@ class PlanFiles(PlanPanes):
             return
         self.show_state(state)
         self.tell(words, self.shown_path)
+
+
+def trouble_with_new(text: str) -> str | None:
+    if not text:
+        return "Write the path of a new file, such as deployment.yaml."
+    return "It is there already; a new file is wanted." if Path(text).expanduser().exists() else None
 
 
 def _about(state: PlanState, why: tuple[tuple[str, str], ...]) -> Content:

@@ -71,6 +71,11 @@ class PlanPanes(OpensLogs):
         yield KeyBar(self.console.glyphs)
 
     @property
+    def source(self) -> str:
+        """Where the models come from, in a word or two."""
+        return ""
+
+    @property
     def chosen(self) -> str:
         """The marked model's name."""
         assert self.state is not None
@@ -168,9 +173,8 @@ class PlanPanes(OpensLogs):
         if state is None:
             return fit((title, ("   memory plan", "$quiet")), width)
         plan = state.plan
-        path = plan.deployment.path
         release = f"vLLM {plan.version}" if plan.version else "release not known"
-        about = " · ".join((clean(path.name) if path else "what runs", release, hardware_words(plan)))
+        about = " · ".join((clean(self.source), release, hardware_words(plan)))
         right = verdict_words(plan)
         return apart(fit((title, (f"   {about}", "$quiet")), width - cells_of(right) - 2), right, width)
 

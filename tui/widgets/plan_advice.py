@@ -37,7 +37,7 @@ def draw_plan_advice(proposed: Proposed | None, state: PlanState, host: str, wid
 def _heading(proposed: Proposed | None, *, fits: bool, is_changed: bool) -> Row:
     title = ("Proposal  ", "bold")
     if fits:
-        return title, ("none needed: all fit", "$quiet")
+        return title, ("none needed", "$quiet")
     if proposed is None:
         return title, ("what fits is being looked for", "$quiet")
     if proposed.deployment is None:
