@@ -94,8 +94,8 @@ CONFIGS: dict[str, tuple[Make, str]] = {
         lambda path: path.write_text('{"hidden_size":' + "9" * 100_000 + "}"),
         "cannot be read",
     ),
-    "a million kinds of layers": (
-        lambda path: path.write_text(json.dumps({**LLAMA_8B, "layer_types": ["full_attention"] * 10**6})),
+    "a hundred thousand kinds of layers": (
+        lambda path: path.write_text(json.dumps({**LLAMA_8B, "layer_types": ["full_attention"] * 10**5})),
         "layer_types",
     ),
 }
@@ -122,6 +122,8 @@ WEIGHTS: dict[str, bytes] = {
     "a hundred thousand dimensions": one_tensor(shape=[9_999_999_999] * 100_000),
     "a shape without end": header(b'{"a":{"dtype":"BF16","shape":[1e999],"data_offsets":[0,NaN]}}'),
     "a number of many digits": header(b'{"a":{"dtype":"BF16","shape":[' + b"9" * 100_000 + b'],"data_offsets":[0,2]}}'),
+    "millions of names": header(b"{" + b",".join(b'"%d":1' % number for number in range(3_000_000)) + b"}"),
+    "millions of lists": header(b'{"a":[' + b"[]," * 5_000_000 + b"1]}"),
     "no object": header([1, 2, 3]),
     "no tensors": header({"a": 1}),
 }

@@ -18,6 +18,8 @@ MOST_EXPERTS = 100_000
 _MOST = 10**8
 """No size in a config.json of today comes near; larger ones are mistakes or malice."""
 _LARGEST_JSON_BYTES = 32 << 20
+_MOST_PARTS = 500_000
+"""Lists and objects in one file."""
 _TEXT_KEYS = ("text_config", "llm_config", "language_config")
 _INHERITED = ("torch_dtype", "dtype", "quantization_config", "tie_word_embeddings", "vocab_size")
 """What a text model without its own takes from the whole model's config."""
@@ -148,7 +150,10 @@ def read_json(path: Path) -> Mapping[str, Any]:
         size = path.stat().st_size
         if not path.is_file() or size > _LARGEST_JSON_BYTES:
             raise InputError("is no regular file, or too large for JSON", file=str(path))
-        found = json.loads(path.read_bytes())
+        text = path.read_bytes()
+        if text.count(b"[") + text.count(b"{") > _MOST_PARTS:
+            raise InputError("holds more lists than a model has use for", file=str(path))
+        found = json.loads(text)
     except RecursionError as error:
         raise InputError("is nested too deeply to be one of a model", file=str(path)) from error
     except (OSError, ValueError) as error:

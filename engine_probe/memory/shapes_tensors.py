@@ -118,7 +118,7 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
     for tensor, place in header.tensors.items():
-        if any(one < 0 for one in place.shape) or place.start < 0 or place.end < place.start:
+        if min(place.shape, default=0) < 0 or place.start < 0 or place.end < place.start:
             raise InputError(f"the tensor {tensor[:80]} has a negative size", file=str(path))
         if place.dtype in _BITS and _bytes(place.dtype, place.shape) != place.end - place.start:
             raise InputError(f"the tensor {tensor[:80]} has other bytes than its shape", file=str(path))

@@ -5,11 +5,12 @@ Source: safetensors' format description (README of huggingface/safetensors).
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,10 +20,18 @@ LONGEST_HEADER_BYTES = 100_000_000
 """safetensors refuses longer ones."""
 _MOST_DIMENSIONS = 64
 """No tensor has as many; the product of thousands of sizes takes minutes."""
+_MOST_PAIRS = 2_500_000
+"""Of a name and a value; a tensor has four. The largest models have some 200,000 tensors, in many files."""
 
 
 class NoHeaderError(ValueError):
     """The file has no readable header; the message completes "this file …"."""
+
+
+class _Entry(msgspec.Struct):
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -72,15 +81,18 @@ def read_header(file: Path) -> Header:
 
 
 def _tensors(text: bytes) -> dict[str, TensorPlace]:
+    if text.count(b":") > _MOST_PAIRS:
+        raise NoHeaderError("names more tensors than any model has")
+    decoder = msgspec.json.Decoder(_Entry)
     try:
-        header = json.loads(text)
-        return {name: _place(entry) for name, entry in header.items() if name != "__metadata__"}
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        header = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return {name: _place(decoder.decode(raw)) for name, raw in header.items() if name != "__metadata__"}
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise NoHeaderError("has a header that is no safetensors header") from error
 
 
-def _place(entry: Mapping[str, Any]) -> TensorPlace:
-    start, end = entry["data_offsets"]
-    if len(entry["shape"]) > _MOST_DIMENSIONS:
+def _place(entry: _Entry) -> TensorPlace:
+    start, end = entry.data_offsets
+    if len(entry.shape) > _MOST_DIMENSIONS:
         raise ValueError("too many dimensions")
-    return TensorPlace(str(entry["dtype"]), tuple(int(one) for one in entry["shape"]), int(start), int(end))
+    return TensorPlace(entry.dtype, tuple(entry.shape), start, end)
