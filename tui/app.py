@@ -367,8 +367,9 @@ def run_console(
 
     if deployment is not None:
         from engine_probe.deployment import read_deployment  # noqa: PLC0415 -- the monitor needs none
+        from engine_probe.deployment_sources import read_source  # noqa: PLC0415 -- as above
 
-        read_deployment(deployment)
+        (read_source if start == "plan" else read_deployment)(deployment)
     _demand_terminal()
     app = ConsoleApp(
         real_backend(engine, cold=cold),
