@@ -154,7 +154,9 @@ def test_what_stands_where_weights_should(
     refused(capsys, tmp_path, name)
 
 
-@pytest.mark.parametrize("make", [lambda path: sparse(path, 1024 * MIB), lambda path: path.write_text("[" * 200_000)])
+@pytest.mark.parametrize(
+    "make", [lambda path: sparse(path, 1024 * MIB), lambda path: path.write_text("[" * 200_000), os.mkfifo]
+)
 def test_an_index_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Make) -> None:
     make(write_config(tmp_path / "m", LLAMA_8B) / "model.safetensors.index.json")
     refused(capsys, tmp_path, "model.safetensors.index.json")

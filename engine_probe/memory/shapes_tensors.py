@@ -70,7 +70,7 @@ class Stored:
 
 def stored_tensors(folder: Path) -> Stored:
     """Of the files that vLLM would load; adapters are not among them. Raises InputError for a header that lies."""
-    index = read_json(folder / _INDEX) if (folder / _INDEX).is_file() else {}
+    index = read_json(folder / _INDEX) if (folder / _INDEX).exists() else {}
     named = index.get("weight_map")
     files = sorted({str(one) for one in named.values()}) if isinstance(named, dict) and named else _files(folder)
     total = _total(index)
