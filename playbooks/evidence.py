@@ -73,6 +73,7 @@ class Evidence:
     def notes(self, launch: Launch | None, model: str | None, version: str | None) -> tuple[str, ...]:
         """What does not fit: flags that this vLLM lacks, another model than the log's, packages that vLLM refuses."""
         found = [one.text for one in (self.packages.unmet or ())] if self.packages is not None else []
+        found += self.host_state.notes if self.host_state is not None else ()
         if launch is None:
             return tuple(found)
         from engine_probe.flags import check_flags  # noqa: PLC0415 - only a launch has flags

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Known, Unknown
-from playbooks.evidence_host_file import read_state
+from playbooks.evidence_host_file import notes_of, read_state
+from playbooks.evidence_host_gpu import GpuInState, free_gib, number, objects
 from playbooks.facts_of_evidence import FROM_HOST_STATE
 from playbooks.neighbours import gpus_used
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from engine_probe.facts import Fact, Value
@@ -40,15 +41,22 @@ class HostState:
 
     @property
     def gpus(self) -> list[Mapping[str, Any]]:
-        return _objects(self.content.get("gpus"))
+        return objects(self.content.get("gpus"))
 
     @property
     def gpu_indices(self) -> tuple[int, ...]:
         return tuple(gpu["index"] for gpu in self.gpus if isinstance(gpu.get("index"), int))
 
     @property
-    def servers(self) -> list[Mapping[str, Any]]:
-        return _objects(self.content.get("servers"))
+    def servers(self) -> list[Mapping[str, Any]] | None:
+        """None: the state does not tell which there are."""
+        servers = self.content.get("servers")
+        return objects(servers) if isinstance(servers, list) else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Keys that nobody reads: misspelled, or of a newer release."""
+        return tuple(f"{self.origin}: {note}" for note in notes_of(self.content))
 
 
 def read_host_state(path: Path) -> HostState:
@@ -62,7 +70,8 @@ def host_facts(state: HostState, launch: Launch | None) -> dict[str, Fact]:
     facts |= _known(_host_values(state), state.origin)
     chosen = _gpu_of(state, launch)
     if chosen is not None:
-        facts |= _known(_gpu_values(chosen, state), f"{state.origin}, GPU {chosen.get('index')}")
+        origin = f"{state.origin}, GPU {chosen.get('index')}"
+        facts |= GpuInState(chosen, state.servers, origin).facts() | _known(_named(chosen, state), origin)
     facts["gpu.count"] = Known(len(state.gpus), "measured", state.origin)
     return facts
 
@@ -74,64 +83,23 @@ def _known(values: Mapping[str, Value | None], origin: str) -> dict[str, Fact]:
 def _host_values(state: HostState) -> dict[str, Value | None]:
     host = state.content.get("host")
     host = host if isinstance(host, dict) else {}
-    return {name: _number(host.get(key)) for name, key in _HOST_KEYS.items()}
+    return {name: number(host.get(key)) for name, key in _HOST_KEYS.items()}
 
 
 def _gpu_of(state: HostState, launch: Launch | None) -> Mapping[str, Any] | None:
     wanted = None if launch is None else gpus_used(launch)
     chosen = [gpu for gpu in state.gpus if wanted is None or gpu.get("index") in wanted]
-    return min(chosen, key=_free_gib, default=None)
+    return min(chosen, key=_free_or_most, default=None)
 
 
-def _free_gib(gpu: Mapping[str, Any]) -> float:
-    free = _number(gpu.get("free_gib"))
-    if free is not None:
-        return free
-    total, used = _number(gpu.get("total_gib")), _number(gpu.get("used_gib"))
-    return float("inf") if total is None or used is None else total - used
+def _free_or_most(gpu: Mapping[str, Any]) -> float:
+    free = free_gib(gpu)
+    return float("inf") if free is None else free
 
 
-def _gpu_values(gpu: Mapping[str, Any], state: HostState) -> dict[str, Value | None]:
-    processes = _objects(gpu.get("processes"))
-    sized = [(size, one) for one in processes if (size := _number(one.get("used_gib"))) is not None]
-    largest = max(sized, key=lambda pair: pair[0], default=(0.0, {}))[1]
-    engines = {pid for server in state.servers for pid in _pids(server)}
-    orphans = [one for one in processes if _is_orphan(one, state.servers)]
-    none_gib = 0.0 if isinstance(gpu.get("processes"), list) else None
-    free = _free_gib(gpu)
-    used = _number(gpu.get("used_gib"))
+def _named(gpu: Mapping[str, Any], state: HostState) -> dict[str, Value | None]:
     return {
-        "gpu.total_gib": _number(gpu.get("total_gib")),
-        "gpu.free_before_launch_gib": None if free == float("inf") else free,
-        "gpu.used_by_others_gib": used if used is not None else round(sum(size for size, _ in sized), 2),
-        "gpu.largest_other_pid": largest.get("pid"),
-        "gpu.largest_other_name": largest.get("model") or largest.get("name"),
         "gpu.name": gpu.get("name"),
-        "gpu.compute_capability": _number(gpu.get("compute_capability")),
+        "gpu.compute_capability": number(gpu.get("compute_capability")),
         "gpu.driver_version": state.content.get("driver_version"),
-        "gpu.neighbours_gib": round(
-            sum(size for size, one in sized if one.get("pid") in engines or one.get("model")), 2
-        ),
-        "gpu.orphan_pid": orphans[0].get("pid") if orphans else None,
-        "gpu.orphan_gib": _number(orphans[0].get("used_gib")) if orphans else none_gib,
     }
-
-
-def _pids(server: Mapping[str, Any]) -> Iterator[Any]:
-    yield server.get("pid")
-    for one in _objects(server.get("processes")):
-        yield one.get("pid")
-
-
-def _is_orphan(process: Mapping[str, Any], servers: Sequence[Mapping[str, Any]]) -> bool:
-    if process.get("is_orphan") is True:
-        return True
-    return any(server.get("is_orphan") is True and process.get("pid") in set(_pids(server)) for server in servers)
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -9,10 +9,10 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, nearest_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 MAX_BYTES = 16 * 1024 * 1024
@@ -21,6 +21,17 @@ SHAPE = (
     'wanted is an object such as {"gpus": [{"index": 0, "total_gib": 79.2, "used_gib": 70.1, "processes": '
     '[{"pid": 7, "name": "python", "used_gib": 70.1}]}], "host": {"ram_total_gib": 503}}'
 )
+
+_WHOLE = ("gpus", "host", "servers", "driver_version")
+_GPU = ("index", "name", "total_gib", "used_gib", "free_gib", "processes", "compute_capability")
+_PROCESS = ("pid", "name", "used_gib", "model", "is_orphan", "is_visible")
+_SERVER = ("name", "model", "pid", "is_orphan", "processes")
+_HOST = (
+    "ram_total_gib", "ram_available_gib", "ram_limit_gib", "shm_total_gib", "shm_free_gib", "cache_free_gib",
+    "open_files_limit",
+)  # fmt: skip
+_WITHOUT_USE = ("unknown", "uuid", "time", "host_name", "processes_unavailable", "gpus_unavailable", "alerts")
+"""What a cut-down state of the monitor may still have."""
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -37,6 +48,35 @@ def read_state(path: Path) -> dict[str, Any]:
         more = f"\nand {len(wrong) - _MOST_ERRORS_SHOWN} more" if len(wrong) > _MOST_ERRORS_SHOWN else ""
         raise InputError(f"--host-state: {path}\n" + "\n".join(wrong[:_MOST_ERRORS_SHOWN]) + more)
     return content
+
+
+def notes_of(content: Mapping[str, Any]) -> list[str]:
+    """Keys that no state of a host has, each with the key that was probably meant."""
+    if content.get("schema") is not None:  # the monitor wrote it, perhaps that of a newer release
+        return []
+    strange = [
+        *_strange(content, _WHOLE, ""),
+        *_strange(content.get("host"), _HOST, "host."),
+        *_strange_in(content.get("gpus"), _GPU, "gpus"),
+        *_strange_in(content.get("servers"), _SERVER, "servers"),
+    ]
+    more = [f"and {len(strange) - _MOST_ERRORS_SHOWN} more keys"] if len(strange) > _MOST_ERRORS_SHOWN else []
+    return strange[:_MOST_ERRORS_SHOWN] + more
+
+
+def _strange_in(found: object, keys: Sequence[str], place: str) -> Iterator[str]:
+    for number, one in enumerate(found if isinstance(found, list) else ()):
+        yield from _strange(one, keys, f"{place}[{number}].")
+        processes = one.get("processes") if isinstance(one, dict) else None
+        for at, process in enumerate(processes if isinstance(processes, list) else ()):
+            yield from _strange(process, _PROCESS, f"{place}[{number}].processes[{at}].")
+
+
+def _strange(found: object, keys: Sequence[str], place: str) -> Iterator[str]:
+    for key in found if isinstance(found, dict) else ():
+        if key not in keys and key not in _WITHOUT_USE:
+            nearest = nearest_word(key, keys)
+            yield f"{place}{key} is not read" + (f"; did you mean {nearest}?" if nearest else "")
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -96,6 +136,8 @@ def _wrong_object(found: object, place: str, *, may_be_missing: bool = True) -> 
             yield f"{place}.{key}: a number of GiB from 0 on is wanted, or null where it is not known"
         elif key == "pid" and not _is_whole(value):
             yield f"{place}.pid: a whole number is wanted"
+        elif key == "is_orphan" and not isinstance(value, bool):
+            yield f"{place}.is_orphan: true or false is wanted"
         elif key == "name" and not isinstance(value, str):
             yield f"{place}.name: text is wanted"
 

@@ -125,6 +125,7 @@ def test_what_is_no_saved_state_is_refused(tmp_path: Path, content: str) -> None
         ({"gpus": [], "host": {"shm_total_gib": "?"}}, "host.shm_total_gib: a number"),
         ({"gpus": [], "servers": [{"pid": "7"}]}, "servers[0].pid: a whole number"),
         ({"gpus": [], "servers": [{"name": 7}]}, "servers[0].name: text"),
+        ({"gpus": [], "servers": [{"is_orphan": "yes"}]}, "servers[0].is_orphan: true or false"),
     ],
     ids=str,
 )
@@ -140,6 +141,47 @@ def test_what_is_missing_or_null_in_a_state_is_not_known(tmp_path: Path) -> None
     path.write_text('{"gpus": [{"index": 0, "total_gib": null, "processes": [{}]}], "host": null}', encoding="utf-8")
     facts = host_facts(read_host_state(path), None)
     assert isinstance(facts["gpu.total_gib"], Unknown)
+
+
+ENGINE = {"pid": 4711, "name": "VLLM::EngineCore", "used_gib": 70.1}
+
+
+def told(gpu: dict[str, Any], servers: list[dict[str, Any]] | None = None) -> list[Any]:
+    """What is used, held by models, and by an orphan with its pid; None: unknown."""
+    state: dict[str, Any] = {"gpus": [{"index": 0, **gpu}]} | ({} if servers is None else {"servers": servers})
+    names = ("gpu.used_by_others_gib", "gpu.neighbours_gib", "gpu.orphan_gib", "gpu.orphan_pid")
+    return values(host_facts(HostState(state, "host.json"), None), *names)
+
+
+def test_an_engine_of_no_listed_server_is_an_orphan() -> None:
+    holding = {"total_gib": 79.2, "used_gib": 70.5, "processes": [ENGINE]}
+    assert told(holding, []) == [70.5, 0, 70.1, 4711]
+    assert told(holding, [{"pid": 1}]) == [70.5, 0, 70.1, 4711]
+    assert told(holding, [{"pid": 1, "processes": [{"pid": 4711}]}]) == [70.5, 70.1, 0, None]
+    assert told(holding, [{"pid": 4711, "is_orphan": True}]) == [70.5, 70.1, 70.1, 4711]
+    assert told({**holding, "processes": [{**ENGINE, "is_orphan": True}]}) == [70.5, None, 70.1, 4711]
+    assert told({**holding, "processes": [{**ENGINE, "name": "python3"}]}, []) == [70.5, 0, 0, None]
+
+
+def test_a_key_that_is_missing_is_never_nothing() -> None:
+    assert told({"totl_gib": 3}) == [None, None, None, None]
+    assert told({"total_gib": 79.2, "processes": [ENGINE]}) == [70.1, None, None, None]
+    assert told({"processes": []}) == [0, 0, 0, None]
+    assert told({"processes": [], "processes_unavailable": "no permission"}) == [None, None, None, None]
+    assert told({"total_gib": 79.2, "free_gib": 70.0}) == [9.2, None, None, None]
+    assert told({"processes": [ENGINE, {"pid": 5, "name": "x"}]}, []) == [None, 0, 70.1, 4711]
+    assert told({"processes": [{**ENGINE, "is_visible": False}]}, []) == [70.1, 0, None, None]
+
+
+def test_a_key_that_nobody_reads_is_said_with_the_one_that_was_meant() -> None:
+    state = {"gpus": [{"index": 0, "totl_gib": 3, "processes": [{"pid": 3, "usd_gib": 3}]}], "server": []}
+    notes = Evidence(host_state=HostState(state, "host.json")).notes(None, None, None)
+    assert notes == (
+        "host.json: server is not read; did you mean servers?",
+        "host.json: gpus[0].totl_gib is not read; did you mean total_gib?",
+        "host.json: gpus[0].processes[0].usd_gib is not read; did you mean used_gib?",
+    )
+    assert Evidence(host_state=HostState({"schema": 1, "gpus": [{"index": 0, "fan": 3}]}, "m")).notes(*[None] * 3) == ()
 
 
 def test_only_a_regular_file_of_some_size_is_a_state(tmp_path: Path) -> None:
