@@ -25,8 +25,9 @@ def held_memory_alerts(reading: Reading) -> Iterator[Alert]:
         if server.state == "orphan":
             yield _orphan(server, reading)
     for gpu in reading.gpus.gpus:
-        if not _may_be_a_servers(gpu, reading):
-            yield from _unseen(gpu)
+        claiming = _claiming(gpu, reading)
+        yield from _unseen(gpu, claiming)
+        if not claiming:
             yield from _unlisted(gpu)
         if not gpu.slices:
             yield from _strangers(gpu, reading)
@@ -70,21 +71,22 @@ def _resident(server: Server, reading: Reading) -> str:
     return f": {gib(sum(sizes))} of RAM" if sizes else ""
 
 
-def _may_be_a_servers(gpu: Gpu, reading: Reading) -> bool:
-    """Inside a container the driver knows a server's processes by other pids, or lists none: they are not seen then.
+def _claiming(gpu: Gpu, reading: Reading) -> list[Server]:
+    """Servers that are here, must hold memory of this GPU by now, and of which the driver lists no process.
 
-    So it is where a server that is here must hold memory by now, and none of its processes is listed.
+    Inside a container the driver knows a server's processes by other pids, or lists none: what is held may be theirs.
     """
-    return any(
-        gpu.index in server.gpus
+    return [
+        server
+        for server in reading.servers
+        if gpu.index in server.gpus
         and server.state not in ("orphan", "ending")
         and word(server.stage) not in _BEFORE_THE_GPU
         and gpu.index not in held_by_gpu(server, reading.processes)
-        for server in reading.servers
-    )
+    ]
 
 
-def _unseen(gpu: Gpu) -> Iterator[Alert]:
+def _unseen(gpu: Gpu, claiming: list[Server]) -> Iterator[Alert]:
     """The owner is of another container or of the host; from here nobody can end it."""
     found = [(one, size) for one in _of(gpu) if not one.is_visible and (size := number(one.used_gib)) is not None]
     total = sum(size for _, size in found)
@@ -97,8 +99,9 @@ def _unseen(gpu: Gpu) -> Iterator[Alert]:
         if len(found) == 1
         else f"processes not visible here ({pids})"
     )
+    may_be = f"; it may be {' or '.join(one.name for one in claiming)}, by another pid" if claiming else ""
     what = "Look on the host or in the other containers whose it is, or take another GPU."
-    yield Alert("warning", f"{about}: {gib(total)} held by {who}", about, _OTHER, None, what)
+    yield Alert("warning", f"{about}: {gib(total)} held by {who}{may_be}", about, _OTHER, None, what)
 
 
 def _unlisted(gpu: Gpu) -> Iterator[Alert]:

@@ -69,6 +69,14 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
         with_gpus(gpu(2, used=40, processes=(gpu_process(812, 40, "not visible here", is_visible=False),))),
         "warning", "GPU 2", "gpu-memory-held-by-other-process", "40.0 GiB held by a process that is not visible here",
     ),
+    "one that is not seen, where a server is to run": (
+        with_gpus(
+            gpu(0, used=40, processes=(gpu_process(812, 40, "not visible here", is_visible=False),)),
+            servers=(server(),),
+        ),
+        "warning", "GPU 0", "gpu-memory-held-by-other-process",
+        "40.0 GiB held by a process that is not visible here (pid 812); it may be chat-70b, by another pid",
+    ),
     "one that is not seen, on a slice": (
         with_gpus(
             gpu(2, used=40, slices=(
@@ -223,9 +231,6 @@ JUST_FINE: dict[str, Reading] = {
     "processes that may not be listed": with_gpus(gpu(1, used=30, processes_unavailable="no permission")),
     "a process whose size is not said": with_gpus(gpu(1, used=30, processes=(gpu_process(7, None),))),
     "a stranger where nothing loads": with_gpus(gpu(0, used=12, processes=(gpu_process(7, 12.0, "jupyter"),))),
-    "what may be a server of this container": with_gpus(
-        gpu(0, used=40, processes=(gpu_process(812, 40, "not visible here", is_visible=False),)), servers=(server(),)
-    ),
     "a container where the driver lists nothing": with_gpus(
         gpu(0, used=40), servers=(loading(gpus=(0,), stage="memory_planning"),)
     ),

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.hardware.gpus import GpuProcess
 from tests import monitor_samples as hosts
 from tests.monitor_samples import ALERTS, EIGHT
+from tui.commands.monitor_text import lines_of
 from tui.screens.monitor_facts import draw_facts, reasons_of, rows_of
 from tui.screens.monitor_history import KEPT_READINGS, History
 from tui.screens.monitor_layout import PANES, Room, heights
@@ -193,3 +195,31 @@ def test_what_is_drawn_again_covers_all_that_differs(old, new, width):
 def test_a_row_is_cut_to_its_width_and_merging_changes_no_text(row, width):
     assert cells_of(fit(row, width)) <= max(width, 1)
     assert plain_of(tuple(merged(row))) == plain_of(row)
+
+
+def _gpu_words(held_by: tuple, servers: tuple, processes: tuple = (), width: int = 250) -> tuple[str, str]:
+    """What the screen and what `monitor --once` say of GPU 0."""
+    one = hosts.gpu(0, 60.0, processes=held_by)
+    reading = replace(EIGHT, gpus=replace(EIGHT.gpus, gpus=(one,)), servers=servers, processes=processes)
+    row = plain_of(draw_gpus(reading, History(), {}, width, UNICODE).rows[0])
+    printed = next(line.text for line in lines_of(reading, (), width) if line.text.lstrip().startswith("0  "))
+    return row, printed
+
+
+def test_a_gpus_row_names_who_holds_it_before_who_only_claims_it() -> None:
+    """Orphans first, then the most memory; a server by its command alone is a guess."""
+    hidden = GpuProcess(31_337, "not visible here", hosts.known(49.6), is_visible=False)
+    small = GpuProcess(77, "python", hosts.known(2.0))
+    claiming = replace(hosts.CODE, gpus=(0,), memory=())
+    orphan = replace(hosts.ORPHAN, gpus=(0,), memory=(hosts.split(0, 1.5, None, None),))
+    for shown in _gpu_words((small, hidden), (claiming, orphan)):
+        places = [shown.find(words) for words in ("orphan pid 4711", "31337", "pid 77", "code-13b ?")]
+        assert -1 not in places, shown
+        assert places == sorted(places), shown
+
+
+def test_a_server_that_the_driver_lists_without_a_size_is_no_guess() -> None:
+    member = GpuProcess(5101, "VLLM::EngineCore", Unknown("the driver does not say it here"))
+    row, _ = _gpu_words((member,), (replace(hosts.CODE, gpus=(0,), memory=()),))
+    assert "code-13b" in row
+    assert "code-13b ?" not in row

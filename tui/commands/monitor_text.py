@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from playbooks.alert import gpu_names, number, span, word
-from playbooks.alerts_memory import held_by_gpu
+from playbooks.gpu_holders import holders_of
 from tui.commands.monitor_bar import ASCII, UNICODE, drawn, legend, shares_of
 from tui.output import fold
 
@@ -136,16 +136,13 @@ def _slice_row(part: MigSlice, gpu: str, bar_width: int, used_sign: str, free_si
 
 
 def _holders(gpu: Gpu, reading: Reading) -> Iterator[str]:
-    """Each model once, then processes of no model."""
-    engines = {pid for one in reading.servers for pid in (one.pid, *one.pids)}
-    for server in reading.servers:
-        held = held_by_gpu(server, reading.processes).get(gpu.index)
-        if held is not None or gpu.index in server.gpus:
-            whose = f"orphan pid {server.pid}" if server.state == "orphan" else server.name
-            yield f"{whose} {'?' if held is None else format(held, '.1f')}"
-    for one in gpu.processes:
-        if one.pid not in engines and one.slice_index is None:
-            yield f"{one.name} (pid {one.pid}) {_size(one.used_gib)}"
+    """Each model once; behind one that the driver does not list there is a `?`."""
+    for one in holders_of(gpu, reading):
+        size = _cell(one.held_gib, ".1f")
+        if one.server is not None:
+            yield f"{f'orphan pid {one.server.pid}' if one.server.state == 'orphan' else one.server.name} {size}"
+        elif one.process is not None and one.process.slice_index is None:
+            yield f"{one.process.name} (pid {one.process.pid}) {size}"
     if gpu.processes_unavailable is not None:
         yield f"unknown, because {gpu.processes_unavailable}"
 

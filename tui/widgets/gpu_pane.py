@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from playbooks.gpu_holders import holders_of
 from tui.widgets.clean_text import clean
 from tui.widgets.gpu_pane_bar import draw_bar, glyph_of, shares_of, shares_of_slice
 from tui.widgets.monitor_words import number, of, right, size, sparkline, whole, word
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from engine_probe.hardware.gpus import Gpu, GpuProcess, MigSlice
     from engine_probe.hardware.reading import ProcessReading, Reading, Server
+    from playbooks.gpu_holders import Holder
     from tui.commands.monitor_bar import Share
     from tui.screens.monitor_history import History
     from tui.themes.glyphs import Glyphs
@@ -191,13 +193,7 @@ def padded(row: Row, width: int) -> Row:
 
 
 def _what(gpu: Gpu, reading: Reading, colours: Mapping[int, str], glyphs: Glyphs) -> Row:
-    parts = [
-        _server_words(server, gpu.index, reading.processes, colours, glyphs)
-        for server in reading.servers
-        if gpu.index in server.gpus
-    ]
-    mine = {pid for server in reading.servers for pid in (server.pid, *server.pids)}
-    parts += [_other_words(process) for process in gpu.processes if process.pid not in mine]
+    parts = [_holder_words(one, gpu.index, reading.processes, colours, glyphs) for one in holders_of(gpu, reading)]
     if not parts and gpu.slices:
         return ()
     if not parts:
@@ -228,6 +224,17 @@ def _other_words(process: GpuProcess) -> Row:
     if not process.is_visible:
         return ((f"pid {process.pid} not visible", "$warning"),)
     return ((f"{clean(process.name)} pid {process.pid}", "$quiet"),)
+
+
+def _holder_words(
+    holder: Holder, gpu: int, processes: Sequence[ProcessReading], colours: Mapping[int, str], glyphs: Glyphs
+) -> Row:
+    if holder.process is not None:
+        return _other_words(holder.process)
+    assert holder.server is not None
+    if holder.is_claimed:
+        return ((f"{clean(holder.server.name)} ?", "$quiet"),)
+    return _server_words(holder.server, gpu, processes, colours, glyphs)
 
 
 def _server_words(
