@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from playbooks.plan_alternatives import Alternative
     from playbooks.plan_proposal_search import Found
 
+_SERVES = ("load.is_serving is true",)
+
 
 @dataclass(frozen=True)
 class PlanChange:
@@ -33,6 +35,8 @@ class PlanChange:
     value: Change
     why: str
     costs: str
+    expect: tuple[str, ...] = ()
+    """Conditions as playbooks write them; none: nothing is loaded between it and the next."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,17 @@ def _proposal(plan: Plan, found: Found, memory: Memory) -> Proposal | None:
         if not after.fits:
             return None
     counted = _countable(plan, memory)
+    last = {step.launch: number for number, step in enumerate(found.steps)}
     changes = tuple(
         PlanChange(
-            step.launch, step.key, step.value, why_of(step, counted, found.plan), costs_of(step, counted, found.plan)
+            step.launch,
+            step.key,
+            step.value,
+            why_of(step, counted, found.plan),
+            costs_of(step, counted, found.plan),
+            _SERVES if step.launch is not None and last[step.launch] == number else (),
         )
-        for step in found.steps
+        for number, step in enumerate(found.steps)
     )
     touched = {step.launch for step in found.steps} | {one.launch.name for one in plan.models if not one.fits}
     return Proposal(changes, after.deployment, replace(after, host=after.host), _margins(found, memory, touched))

@@ -58,7 +58,13 @@ def _masked(name: str, value: object) -> object:
 
 
 def _change(one: PlanChange) -> dict[str, Any]:
-    return {"launch": one.launch, "set": {one.key: plain(one.value)}, "why": one.why, "costs": one.costs}
+    return {
+        "launch": one.launch,
+        "set": {one.key: plain(one.value)},
+        "why": one.why,
+        "costs": one.costs,
+        "expect": list(one.expect),
+    }
 
 
 def plain(value: Change) -> object:

@@ -62,6 +62,7 @@ def test_json_has_changes_reasons_and_the_deployment(file: Path, capsys: pytest.
         ("llama", ["args.gpu-memory-utilization"]),
     ]
     assert all(one["why"] and one["costs"] for one in proposal["changes"])
+    assert [one["expect"] for one in proposal["changes"]] == [["load.is_serving is true"]] * 2
     first = proposal["deployment"]["models"][0]
     assert first["name"] == "qwen"
     assert first["args"]["gpu-memory-utilization"] == proposal["changes"][0]["set"]["args.gpu-memory-utilization"]
