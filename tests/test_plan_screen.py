@@ -125,7 +125,7 @@ async def test_without_colours_marks_and_changes_are_seen(tmp_path, monkeypatch)
         await plan_of(pilot)
         await pilot.press("minus")
         assert " ▸ 2 code-8b" in text_of(app)
-        assert "▾util" in text_of(app)
+        assert "▸util" in text_of(app)
         assert "0.89*" in row_of(app, "2 code-8b")
 
 

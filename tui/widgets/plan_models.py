@@ -52,7 +52,7 @@ def draw_plan_models(plan: Plan, look: Look, width: int) -> PaneContent:
     heading = [(cell(title, name + MARK_CELLS + 2), "$accent bold" if look.has_other_order else "bold")]
     for column in columns:
         is_focus = column.field == look.focus
-        label = f"{look.glyphs.opened}{column.label}" if is_focus else column.label
+        label = f"{look.glyphs.running}{column.label}" if is_focus else column.label
         heading.append((right(label, column.cells - 1) + " ", "$accent bold" if is_focus else "$quiet"))
     heading.append((" verdict", "$quiet"))
     return PaneContent(tuple(heading), rows, tuple(model.launch.name for model in plan.models))
