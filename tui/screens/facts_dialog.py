@@ -61,7 +61,10 @@ class FactsDialog(ModalScreen[str | None]):
         fit_dialog(self)
         width = max(min(self.size.width * 94 // 100, _MOST_CELLS) - _FRAME_CELLS, 20)
         self.query_one("#about-scroll").styles.max_height = max(self.size.height * 92 // 100 - _FRAME_ROWS, 1)
-        self.query_one("#about", Words).show(self._draw(width))
+        about = self.query_one("#about", Words)
+        about.show(self._draw(width))
+        # A size that changes while sizes are given out does not count.
+        self.call_after_refresh(about.refresh, layout=True)
 
     def on_key(self, event: Key) -> None:
         if event.key in self._keys:
