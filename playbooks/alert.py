@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine_probe.facts import Fact
-    from engine_probe.hardware.reading import Server
+    from engine_probe.hardware.reading import ProcessReading, Server
 
 Severity = Literal["error", "warning"]
 _DAY_SECONDS = 86_400
@@ -59,6 +59,16 @@ def is_loading(server: Server) -> bool:
         return False
     is_refused = isinstance(server.kv_use_percent, Unknown) and _REFUSED in server.kv_use_percent.reason
     return server.stage.source == "parsed" or is_refused
+
+
+def resident_gib(processes: Iterable[ProcessReading]) -> float | None:
+    """RAM of several together; shared pages count once where that was measured. None: of none it is known."""
+    sizes = [
+        size
+        for one in processes
+        if (size := number(one.pss_gib) if number(one.pss_gib) is not None else number(one.rss_gib)) is not None
+    ]
+    return sum(sizes) if sizes else None
 
 
 def gib(size_gib: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.alert import Alert, clock, gib, gpu_names, is_loading, number, word
+from playbooks.alert import Alert, clock, gib, gpu_names, is_loading, number, resident_gib, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,8 @@ def held_by_gpu(server: Server, processes: Iterable[ProcessReading]) -> dict[int
 
 def _orphan(server: Server, reading: Reading) -> Alert:
     held = held_by_gpu(server, reading.processes)
-    whose = f"pid {server.pid}"
+    pids = sorted({server.pid, *server.pids}, key=lambda pid: (pid != server.pid, pid))
+    whose = f"pid{'s' if len(pids) > 1 else ''} {', '.join(map(str, pids))}"
     if server.started is not None:
         whose += f", started {clock(server.started, reading.time)}"
     if held:
@@ -56,19 +57,14 @@ def _orphan(server: Server, reading: Reading) -> Alert:
     else:
         about = gpu_names(server.gpus) if server.gpus else server.name
         text = f"{about}: left over from an engine whose parent is gone ({whose}){_resident(server, reading)}"
-    what = f"End it, with its children: kill {server.pid}, and kill -9 what is still there some seconds later."
+    words = " ".join(map(str, pids))
+    what = f"End it, with its children: kill {words}, and kill -9 what is still there some seconds later."
     return Alert("error", text, about, "orphan-engine-holds-gpu", server.pid, what)
 
 
 def _resident(server: Server, reading: Reading) -> str:
-    """Shared pages count once where that was measured."""
-    sizes = [
-        size
-        for one in reading.processes
-        if one.pid in server.pids
-        and (size := number(one.pss_gib) if number(one.pss_gib) is not None else number(one.rss_gib)) is not None
-    ]
-    return f": {gib(sum(sizes))} of RAM" if sizes else ""
+    total = resident_gib([one for one in reading.processes if one.pid in server.pids])
+    return "" if total is None else f": {gib(total)} of RAM"
 
 
 def _claiming(gpu: Gpu, reading: Reading) -> list[Server]:

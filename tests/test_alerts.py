@@ -334,7 +334,7 @@ def test_what_is_worse_comes_first() -> None:
 def test_an_orphan_is_named_with_its_pid_and_its_start() -> None:
     found = only(find_alerts(reading(servers=(orphan(started=NOW - 5 * 86_400),))))
     assert found.pid == 4711
-    assert "(pid 4711, started 2026-02-2" in found.text
+    assert "(pids 4711, 4712, started 2026-02-2" in found.text
     assert "kill 4711" in found.what_to_do
 
 

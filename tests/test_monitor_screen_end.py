@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import signal
@@ -13,6 +14,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
+from playbooks.alerts import find_alerts
 from tests import monitor_samples as hosts
 from tests.monitor_samples import EIGHT, known
 from tests.test_monitor_screen import console, drawn, focus, monitor_of, text_of
@@ -20,6 +22,7 @@ from tests.test_tui_console import keys_of
 from tests.tui_samples import until
 from tui import ending
 from tui.ending import CannotEndError, Target, is_there, send, start_ticks, target_of
+from tui.ending_tree import choose, tree_of
 from tui.screens import monitor_end
 from tui.screens.dialogs import Confirm
 
@@ -117,6 +120,105 @@ async def test_kill_is_offered_only_after_term_did_not_help(child, monkeypatch):
         await pilot.press("y")
         await until(pilot, lambda: process.poll() is not None)
         assert process.returncode == -signal.SIGKILL
+
+
+PARENT = """
+import subprocess, sys, time
+children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for code in sys.argv[1:]]
+assert all(child.stdout.readline() == b"up\\n" for child in children)
+print("up " + " ".join(str(child.pid) for child in children), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def family():
+    """A parent that dies of TERM without a word to its children."""
+    started = []
+
+    def start(*codes):
+        parent = subprocess.Popen([sys.executable, "-c", PARENT, *codes], stdout=subprocess.PIPE)
+        pids = [int(word) for word in parent.stdout.readline().split()[1:]]
+        started.extend(psutil.Process(pid) for pid in (parent.pid, *pids))
+        return parent, started[-len(pids) :]
+
+    yield start
+    for one in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+
+
+def reading_with_children(parent, children):
+    """An orphan whose workers hold the memory."""
+    base = reading_with(parent, gpu_gib=())
+    workers = tuple(
+        hosts.process(
+            one.pid, parent.pid, f"VLLM::Worker_TP{rank}", gpus=((rank, known(30.5)),), server=parent.pid, rank=rank,
+            user=getpass.getuser(), started=one.create_time(),
+        )
+        for rank, one in enumerate(children)
+    )  # fmt: skip
+    pids = (parent.pid, *(one.pid for one in children))
+    server = replace(base.servers[0], pids=pids, gpus=(0, 1), memory=())
+    return replace(base, servers=(server,), processes=(*base.processes, *workers))
+
+
+def ends(one):
+    return not one.is_running() or one.status() == psutil.STATUS_ZOMBIE
+
+
+async def test_an_orphan_is_ended_with_its_workers(family):
+    parent, children = family(WILLING, WILLING)
+    reading = reading_with_children(parent, children)
+    alert = find_alerts(reading)[0]
+    for pid in (parent.pid, *(one.pid for one in children)):
+        assert str(pid) in alert.text
+        assert str(pid) in alert.what_to_do
+    app = console(reading)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await monitor_of(pilot)
+        await focus(pilot, "models")
+        await pilot.press("k")
+        await asked(pilot, "End these 3 processes?")
+        for words in ("together 61.0 GiB", *(str(one.pid) for one in children), "VLLM::Worker_TP1"):
+            assert words in text_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: parent.poll() is not None and all(map(ends, children)))
+        await until(pilot, lambda: "have ended" in drawn(app)[-1])
+
+
+async def test_a_worker_that_stays_is_what_kill_is_asked_for(family, monkeypatch):
+    monkeypatch.setattr(monitor_end, "GRACE_SECONDS", 0.3)
+    parent, children = family(WILLING, STUBBORN)
+    app = console(reading_with_children(parent, children))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await monitor_of(pilot)
+        await focus(pilot, "models")
+        await pilot.press("k")
+        await asked(pilot, "End these 3 processes?")
+        await pilot.press("enter")
+        await asked(pilot, f"pid {children[1].pid} is still there")
+        assert not ends(children[1])
+        await pilot.press("y")
+        await until(pilot, lambda: ends(children[1]))
+        await until(pilot, lambda: "have ended" in drawn(app)[-1])
+
+
+def test_of_a_tree_what_is_not_ones_own_stays(family):
+    parent, children = family(WILLING, WILLING)
+    reading = reading_with_children(parent, children)
+    other = replace(reading.processes[-1], is_mine=False, user="bob")
+    chosen = choose(reading.processes[0], replace(reading, processes=(*reading.processes[:-1], other)))
+    assert [one.pid for one in chosen.targets] == [children[0].pid, parent.pid]
+    assert [one.pid for one, _ in chosen.stays] == [children[1].pid]
+
+
+def test_a_tree_that_bites_its_tail_ends(family):
+    parent, children = family(WILLING)
+    reading = reading_with_children(parent, children)
+    first = replace(reading.processes[0], ppid=children[0].pid)
+    found = tree_of(first, replace(reading, processes=(first, reading.processes[1])))
+    assert {one.pid for one in found} == {parent.pid, children[0].pid}
 
 
 async def test_a_process_that_is_another_one_by_now_is_not_asked_about(child):

@@ -1,51 +1,82 @@
-"""Ending a process from the monitor: what it is is shown first, TERM comes before KILL, each is asked about."""
+"""Ending a process and all below it: they are shown first, TERM comes before KILL, each is asked about."""
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from tui.ending import CannotEndError, Target, is_there, send, target_of
+from playbooks.alert import resident_gib
+from tui.ending import CannotEndError
+from tui.ending_tree import Chosen, choose, send_all
 from tui.screens.dialogs import Confirm
 from tui.screens.monitor_panes import MonitorPanes
 from tui.widgets.clean_text import clean
 from tui.widgets.monitor_words import lasting, size
 from tui.widgets.process_table import total_of
-from tui.widgets.words import cell, lines, part
+from tui.widgets.words import cell, gib, lines, part
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from textual.content import Content
 
+    from engine_probe.facts import Fact
     from engine_probe.hardware.reading import ProcessReading, Reading
+    from tui.ending import Target
 
 GRACE_SECONDS = 5.0
 _LOOK_EVERY_SECONDS = 0.25
 
 
-def draw_process(process: ProcessReading, reading: Reading) -> Content:
+def draw_chosen(chosen: Chosen, reading: Reading) -> Content:
     """What a person has to know of it before it is ended."""
-    server = next((one for one in reading.servers if process.pid in (one.pid, *one.pids)), None)
-    children = [one for one in reading.processes if one.ppid == process.pid]
-    held = [f"GPU {gpu}: {size(fact)} GiB" for gpu, fact in process.gpu_gib]
-    total = f" (together {size(total_of([fact for _, fact in process.gpu_gib]))} GiB)" if len(held) > 1 else ""
-    since = None if process.started is None else reading.time - process.started
-    began = "" if process.started is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(process.started))
+    root = chosen.root
+    server = next((one for one in reading.servers if root.pid in (one.pid, *one.pids)), None)
+    since = None if root.started is None else reading.time - root.started
+    began = "" if root.started is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(root.started))
+    memory = _held(chosen.processes)
+    resident = resident_gib(chosen.processes)
     facts = [
-        ("title", clean(process.title)),
+        ("title", clean(root.title)),
         ("model", f"{clean(server.name)}, {server.state}" if server is not None else "none that is known"),
-        ("memory", f"{', '.join(held) or 'none on a GPU'}{total}; {size(process.rss_gib)} GiB of RAM"),
-        ("user", process.user),
-        ("pid", f"{process.pid}, parent {process.ppid}"),
+        ("memory", f"{memory}; {'?' if resident is None else gib(resident)} GiB of RAM"),
+        ("user", root.user),
+        ("pid", f"{root.pid}, parent {root.ppid}"),
         ("since", f"{began}, for {lasting(since)}"),
     ]
-    if children:
-        facts.append(("children", ", ".join(f"{child.pid} {clean(child.title)}" for child in children)))
-    return lines([part(cell(name, 10), "$quiet") + part(words) for name, words in facts])
+    rows = [part(cell(name, 10), "$quiet") + part(words) for name, words in facts]
+    if len(chosen.processes) > 1:
+        rows.append(part(f"All {len(chosen.processes)}, children first:", "$quiet"))
+        reasons = {one.pid: why for one, why in chosen.stays}
+        rows += [_one(one, reasons.get(one.pid)) for one in chosen.processes]
+    return lines(rows)
+
+
+def _one(process: ProcessReading, why_not: str | None) -> Content:
+    held = "" if not process.gpu_gib else f", {_held((process,))}"
+    row = part(f"  {process.pid} {clean(process.title)}{held}")
+    return row if why_not is None else row + part(f"; stays: {why_not}", "$warning")
+
+
+def _held(processes: Sequence[ProcessReading]) -> str:
+    """By GPU, and together where there are several."""
+    found: dict[int, list[Fact]] = {}
+    for one in processes:
+        for gpu, fact in one.gpu_gib:
+            found.setdefault(gpu, []).append(fact)
+    held = [f"GPU {gpu}: {size(total_of(facts))} GiB" for gpu, facts in sorted(found.items())]
+    together = total_of([fact for facts in found.values() for fact in facts])
+    total = f" (together {size(together)} GiB)" if len(held) > 1 else ""
+    return f"{', '.join(held) or 'none on a GPU'}{total}"
+
+
+def _pids(targets: Sequence[Target]) -> str:
+    return f"pid{'' if len(targets) == 1 else 's'} {', '.join(str(one.pid) for one in targets)}"
 
 
 class MonitorEnds(MonitorPanes):
-    """One process at a time is ended; the wait for it goes on beside everything else."""
+    """One tree of processes at a time is ended; the wait for it goes on beside everything else."""
 
     def do_end_process(self) -> None:
         process, reading = self.marked_process, self.reading
@@ -54,50 +85,71 @@ class MonitorEnds(MonitorPanes):
 
     def ask_to_end(self, process: ProcessReading, reading: Reading) -> None:
         try:
-            target = target_of(process)
+            chosen = choose(process, reading)
         except CannotEndError as why:
             self.tell(f"Not ended: {why}", style="$error bold")
             return
+        count = len(chosen.targets)
+        what = "this process? TERM asks it" if count == 1 else f"these {count} processes? TERM asks them"
+        about = draw_chosen(chosen, reading)
         ask = Confirm(
-            self.console.glyphs,
-            "End this process? TERM asks it to end by itself.",
-            draw_process(process, reading),
-            "send TERM",
+            self.console.glyphs, f"End {what} to end by {'itself' if count == 1 else 'themselves'}.", about, "send TERM"
         )
-        self.app.push_screen(ask, partial(self._ask_politely, target, process, reading))
+        self.app.push_screen(ask, partial(self._ask_politely, chosen, about))
 
-    def _ask_politely(self, target: Target, process: ProcessReading, reading: Reading, yes: bool | None) -> None:
-        if not yes or not self._send(target, "TERM"):
+    def _ask_politely(self, chosen: Chosen, about: Content, yes: bool | None) -> None:
+        if not yes or not self._send(chosen.targets, "TERM"):
             return
-        self.tell(f"TERM was sent to pid {target.pid}; it has {GRACE_SECONDS:.0f} s to end", style="$accent bold")
-        self._wait(target, process, reading, time.monotonic() + GRACE_SECONDS)
+        has = "it has" if len(chosen.targets) == 1 else "they have"
+        words = f"TERM was sent to {_pids(chosen.targets)}; {has} {GRACE_SECONDS:.0f} s to end"
+        self.tell(words, style="$accent bold")
+        self._wait(chosen, about, time.monotonic() + GRACE_SECONDS)
 
-    def _send(self, target: Target, how: str) -> bool:
+    def _send(self, targets: tuple[Target, ...], how: Literal["TERM", "KILL"]) -> bool:
         try:
-            send(target, "KILL" if how == "KILL" else "TERM")
+            send_all(targets, how)
         except CannotEndError as why:
             self.tell(f"Not ended: {why}", style="$error bold")
             return False
         return True
 
-    def _wait(self, target: Target, process: ProcessReading, reading: Reading, until: float) -> None:
+    def _wait(self, chosen: Chosen, about: Content, until: float) -> None:
         """A question waits until nothing else is asked."""
-        if not is_there(target):
-            self.tell(f"pid {target.pid} has ended")
+        left = chosen.left
+        if not left:
+            self._tell_ended(chosen)
         elif time.monotonic() < until or not self.is_current:
-            self.set_timer(_LOOK_EVERY_SECONDS, partial(self._wait, target, process, reading, until))
+            self.set_timer(_LOOK_EVERY_SECONDS, partial(self._wait, chosen, about, until))
         else:
-            self._ask_to_kill(target, process, reading)
+            self._ask_to_kill(chosen, left, about)
 
-    def _ask_to_kill(self, target: Target, process: ProcessReading, reading: Reading) -> None:
+    def _tell_ended(self, chosen: Chosen) -> None:
+        self.tell(f"{_pids(chosen.targets)} {'has' if len(chosen.targets) == 1 else 'have'} ended")
+
+    def _ask_to_kill(self, chosen: Chosen, left: tuple[Target, ...], about: Content) -> None:
+        is_one = len(left) == 1
         ask = Confirm(
             self.console.glyphs,
-            f"pid {target.pid} is still there {GRACE_SECONDS:.0f} s after TERM. Kill it? It cannot clean up then.",
-            draw_process(process, reading),
+            f"{_pids(left)} {'is' if is_one else 'are'} still there {GRACE_SECONDS:.0f} s after TERM. "
+            f"Kill {'it? It' if is_one else 'them? They'} cannot clean up then.",
+            about,
             "send KILL",
         )
-        self.app.push_screen(ask, partial(self._kill, target))
+        self.app.push_screen(ask, partial(self._kill, chosen))
 
-    def _kill(self, target: Target, yes: bool | None) -> None:
-        if yes and self._send(target, "KILL"):
-            self.tell(f"KILL was sent to pid {target.pid}", style="$accent bold")
+    def _kill(self, chosen: Chosen, yes: bool | None) -> None:
+        left = chosen.left
+        if yes and not left:
+            self._tell_ended(chosen)
+        elif yes and self._send(left, "KILL"):
+            self.tell(f"KILL was sent to {_pids(left)}", style="$accent bold")
+            self._wait_for_killed(chosen, time.monotonic() + GRACE_SECONDS)
+
+    def _wait_for_killed(self, chosen: Chosen, until: float) -> None:
+        left = chosen.left
+        if not left:
+            self._tell_ended(chosen)
+        elif time.monotonic() < until:
+            self.set_timer(_LOOK_EVERY_SECONDS, partial(self._wait_for_killed, chosen, until))
+        else:
+            self.tell(f"{_pids(left)} did not end on KILL: the kernel or a driver holds them", style="$error bold")
