@@ -18,6 +18,7 @@ from playbooks.evidence import Evidence as GivenEvidence
 from playbooks.exceptions import make_evidence
 from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
+from playbooks.launch_in_log import launch_printed
 from playbooks.missing import Missing, missing_of
 from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
@@ -102,14 +103,17 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
     missing = (*_above_the_cut(last, causes), *missing_of(wanted))
     version = next((one.version for one in reversed(tries) if one.version), None)
     symptom = _symptom_of(last, outcome, causes)
-    notes = [
-        note
-        for one in last
-        for note in given.evidence.notes(given.evidence.launch_of(one.model), one.model, one.version)
-    ]
+    notes = [note for one in last for note in _notes_of(one, given)]
     return Diagnosis(
         outcome, version, symptom, tuple(causes), missing, tuple(tries), facts, tuple(dict.fromkeys(notes))
     )
+
+
+def _notes_of(attempt: Attempt, given: Given) -> Iterator[str]:
+    launch = given.evidence.launch_of(attempt.model)
+    yield from given.evidence.notes(launch, attempt.model, attempt.version)
+    if launch is not None:
+        yield from launch_printed(attempt.records, given.file).contradicting(launch)
 
 
 def _last_of_each_model(tries: Sequence[Attempt]) -> list[Attempt]:
@@ -134,12 +138,13 @@ class _Found(NamedTuple):
 
 def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, given: Given) -> _Found:
     launch = given.evidence.launch_of(attempt.model)
-    facts: dict[str, Fact] = given.evidence.facts(launch, attempt.version)
+    printed = launch_printed(attempt.records, given.file)
+    facts: dict[str, Fact] = given.evidence.facts(launch, attempt.version) | printed.beside(launch)
     facts |= {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
 
     def lookup_with(captured: Mapping[str, Value]) -> Lookup:
         told: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in captured.items()}
-        return lookup_for(launch, facts | told)
+        return lookup_for(launch, facts | told, printed.unsaid)
 
     heard = Heard(sayings_of(attempt, covers), attempt.version, attempt.outcome == "incomplete")
     candidates = candidates_of(library, heard, lookup_with)

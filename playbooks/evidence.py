@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +11,14 @@ from engine_probe.facts import Known, Unknown
 from playbooks.facts_of_evidence import FROM_HOST_STATE, NEIGHBOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from engine_probe.engine_packages import Packages
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
     from playbooks.evidence_host import HostState
+
+_IN_CACHE = re.compile(r"models--(?:[^/]*?--)?([^/]+)(?:/snapshots/|/?$)")
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,18 @@ class Evidence:
     """What whoever asks has found out already; it comes before what is found here, and a reason before another."""
 
     def launch_of(self, model: str | None) -> Launch | None:
-        """The launch whose log tells of `model`: the only one, or the deployment's of that model or name."""
-        if self.launch is not None or self.deployment is None:
-            return self.launch
-        launches = self.deployment.models
+        """The launch whose log tells of `model`: of what was given the only one that is not of another model."""
+        launches = self._launches
         if len(launches) == 1:
-            return launches[0]
+            return launches[0] if model is None or _is_of(launches[0], model) else None
         fitting = [one for one in launches if model is not None and _is_of(one, model)]
         return fitting[0] if len(fitting) == 1 else None
+
+    @property
+    def _launches(self) -> tuple[Launch, ...]:
+        if self.launch is not None:
+            return (self.launch,)
+        return self.deployment.models if self.deployment is not None else ()
 
     def facts(self, launch: Launch | None, version: str | None) -> dict[str, Fact]:
         """Everything that is known of `launch` beside its log; unknown facts say why."""
@@ -74,15 +81,22 @@ class Evidence:
         """What does not fit: flags that this vLLM lacks, another model than the log's, packages that vLLM refuses."""
         found = [one.text for one in (self.packages.unmet or ())] if self.packages is not None else []
         found += self.host_state.notes if self.host_state is not None else ()
+        found += self._of_another_model(model)
+        launch = launch or self.launch  # a misspelled flag is one, whoever's launch it is
         if launch is None:
             return tuple(found)
         from engine_probe.flags import check_flags  # noqa: PLC0415 - only a launch has flags
 
         problems = check_flags(launch, version)
         found += [f"launch {launch.name}: {one.text}" + _nearest(one.nearest) for one in problems]
-        if model is not None and not _is_of(launch, model):
-            found.append(f"the log tells of the model {model}, the launch of {launch.model}")
         return tuple(found)
+
+    def _of_another_model(self, model: str | None) -> Iterator[str]:
+        launches = self._launches
+        if launches and model is not None and not any(_is_of(one, model) for one in launches):
+            given = ", ".join(dict.fromkeys(one.model for one in launches))
+            what = "the launch" if len(launches) == 1 else "the deployment"
+            yield f"the log tells of the model {model}, {what} of {given}: {what} is not used"
 
 
 def package_facts(packages: Packages | None) -> dict[str, Fact]:
@@ -110,5 +124,13 @@ def _nearest(word: str | None) -> str:
 
 
 def _is_of(launch: Launch, model: str) -> bool:
-    told = {model, model.rstrip("/").rpartition("/")[2]}
-    return bool(told & {launch.name, launch.model, launch.model.rstrip("/").rpartition("/")[2]})
+    """By a name that both go by; one of a local folder may be that of the hub."""
+    served = launch.arg("served-model-name")
+    names = {launch.name, launch.model, *(served if isinstance(served, tuple) else (str(served or ""),))}
+    return _short(model) in {_short(name) for name in names if name}
+
+
+def _short(model: str) -> str:
+    """`chat-70b` of `acme/chat-70b`, of a folder, and of the hub's cache."""
+    cached = _IN_CACHE.search(model)
+    return (cached[1] if cached else model.rstrip("/").rpartition("/")[2]).lower()

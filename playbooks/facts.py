@@ -209,8 +209,11 @@ def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
     return name in set(captured) or name in _registered()
 
 
-def lookup_for(launch: Launch | None, facts: Mapping[str, Fact]) -> Lookup:
-    """A look-up over what is known (`facts`), the launch itself, and what can be computed from both."""
+def lookup_for(launch: Launch | None, facts: Mapping[str, Fact], unsaid: Unset | None = None) -> Lookup:
+    """A look-up over what is known (`facts`), the launch itself, and what can be computed from both.
+
+    `unsaid`: without a launch, the answer for arguments of it that `facts` lacks; None: they are not known.
+    """
     functions = {one.name: one.compute for one in computed.COMPUTED}
 
     def lookup(name: str) -> Answer:
@@ -218,7 +221,8 @@ def lookup_for(launch: Launch | None, facts: Mapping[str, Fact]) -> Lookup:
             return facts[name]
         if name.startswith("launch."):
             if launch is None:
-                return Unknown("the launch is not known")
+                is_argument = not name.startswith(_ENVIRONMENT) and name != "launch.name"
+                return unsaid if unsaid is not None and is_argument else Unknown("the launch is not known")
             return launch_fact(launch, name.removeprefix("launch."))
         if name in functions:
             return functions[name](lookup)

@@ -69,7 +69,26 @@ def test_the_launch_whose_log_it_is(model: str, name: str | None) -> None:
 
 def test_of_a_single_launch_any_log_is() -> None:
     assert Evidence(deployment=Deployment(models=(CODE,))).launch_of(None) == CODE
-    assert Evidence(launch=CHAT).launch_of("other") == CHAT
+    assert Evidence(launch=CHAT).launch_of(None) == CHAT
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["code-13b", "/srv/Code-13B/", "/root/.cache/huggingface/hub/models--acme--code-13b/snapshots/0f3a", "coder"],
+)
+def test_a_launch_goes_by_several_names(model: str) -> None:
+    launch = replace(CODE, args={"served-model-name": ("coder", "x")})
+    assert Evidence(launch).launch_of(model) == launch
+
+
+@pytest.mark.parametrize(
+    "evidence", [Evidence(CHAT), Evidence(deployment=BOTH), Evidence(deployment=Deployment((CHAT,)))]
+)
+def test_a_launch_of_another_model_is_not_used(evidence: Evidence) -> None:
+    assert evidence.launch_of("acme/other") is None
+    (note,) = evidence.notes(None, "acme/other", None)
+    assert note.startswith("the log tells of the model acme/other, the ")
+    assert note.endswith(" is not used")
 
 
 STATE = {
