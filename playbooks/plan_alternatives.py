@@ -173,7 +173,7 @@ def _offloaded(model: PlacedModel) -> Iterator[_Idea]:
         more = int(values.offload_gib) + lacking
         yield _Idea(
             "cpu-offload", f"cpu-offload-gb {more}", {"args.cpu-offload-gb": more},
-            f"{lacking} GiB on each GPU cross the bus with every token: many times slower; as much pinned host memory",
+            f"{lacking} GiB on each GPU cross the bus in every step: many times slower; as much pinned host memory",
         )  # fmt: skip
 
 
