@@ -106,7 +106,7 @@ async def test_the_detail_has_every_number_with_its_range_and_source(tmp_path):
         assert re.search(r"KV tokens +[\d,]+ +\d+\.\d\d requests of 8,192 tokens at once", text)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, FactsDialog))
-        assert "chat-70b on GPU 0–3: fits" in app.screen.query_one("#about", Words).shown.plain
+        assert "chat-70b on GPU 0–3: fits" in app.screen.query_one("#question", Words).shown.plain
 
 
 async def test_all_is_drawn_in_ascii(tmp_path):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.binding import BindingType
+    from textual.content import Content
 
     from engine_probe.launch import Deployment
     from tui.plan_values import Field
@@ -140,13 +141,15 @@ class PlanScreen(PlanFiles):
 
     def do_plan_details(self) -> None:
         from tui.screens.facts_dialog import FactsDialog  # noqa: PLC0415 -- seldom wanted
-        from tui.widgets.plan_detail import details  # noqa: PLC0415 -- as above
+        from tui.widgets.plan_detail import details, title  # noqa: PLC0415 -- as above
 
         state, name = self.state, self.chosen
-        if state is not None:
-            self.app.push_screen(
-                FactsDialog(self.console.glyphs, name, lambda width: details(state.plan, state.file_plan, name, width))
-            )
+        assert state is not None
+
+        def draw(width: int) -> Content:
+            return details(state.plan, state.file_plan, name, width)
+
+        self.app.push_screen(FactsDialog(self.console.glyphs, title(state.plan, name), draw))
 
     def do_other_file(self) -> None:
         def take(text: str | None) -> None:

@@ -11,7 +11,7 @@ from tui.plan_values import differing, gpus_of, placed
 from tui.widgets.clean_text import clean
 from tui.widgets.model_table import gpu_range
 from tui.widgets.monitor_words import right
-from tui.widgets.row_pane import PaneContent, Row, RowPane, cells_of, fit
+from tui.widgets.row_pane import PaneContent, Row, RowPane, cells_of, fit, plain_of
 from tui.widgets.words import cell, gib, lines, part, wrapped
 
 if TYPE_CHECKING:
@@ -115,16 +115,20 @@ def _gib(amount: Amount) -> str:
 
 
 def details(plan: Plan, file_plan: Plan, name: str, width: int) -> Content:
-    """All of it for a dialog, where nothing is cut."""
+    """All of it but its title, for a dialog, where nothing is cut."""
     model, written = placed(plan, name), placed(file_plan, name)
     texts: list[Content] = []
-    for row in (_heading(model), (), *_rows(model, written, width)):
+    for row in _rows(model, written, width):
         if cells_of(row) <= width:
             texts.append(_content(row))
         else:
             *first, (source, style) = row
             texts += [_content(tuple(first)), *wrapped(source, width, 4, style)]
     return lines(texts)
+
+
+def title(plan: Plan, name: str) -> str:
+    return plain_of(_heading(placed(plan, name)))
 
 
 def _content(row: Row) -> Content:
