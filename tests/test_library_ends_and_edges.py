@@ -252,3 +252,56 @@ def test_a_log_in_a_frame(library: tuple[Loaded, ...], covers: Wrappers) -> None
     boxed, plain = told(library, covers, log), told(library, covers, inside)
     assert (boxed.outcome, boxed.version) == ("failed", "0.9.2")
     assert [one.cause.id for one in boxed.causes] == [one.cause.id for one in plain.causes]
+
+
+STAGES = ENGINE.replace("dtype=", "tensor_parallel_size=1, pipeline_parallel_size=2, dtype=")
+IN_FORWARD = raised(
+    "AssertionError",
+    "vllm/v1/worker/gpu_worker.py:determine_available_memory",
+    "vllm/model_executor/models/acme.py:forward",
+)
+
+
+def test_a_bare_assertion_of_a_model_is_about_stages_where_there_are_stages(
+    library: tuple[Loaded, ...], covers: Wrappers
+) -> None:
+    def found(head: str, launch: str | None = None) -> tuple[str | None, float]:
+        failed = logged("ERROR 05-01 10:00:09 [core.py:632]", "EngineCore failed to start.\n" + IN_FORWARD)
+        diagnosis = told(library, covers, head + failed, launch)
+        return first(diagnosis), diagnosis.causes[0].cause.confidence
+
+    for name, confidence in (found(STAGES), found(ENGINE, "vllm serve acme/m-7b -pp 2")):
+        assert name == "pp-unsupported-here"
+        assert confidence > 0.5
+    assert found(ENGINE)[1] <= 0.5
+    assert found(ENGINE, "vllm serve acme/m-7b")[0] == "unexplained"
+
+
+CHANNEL = "ray.exceptions.RayChannelTimeoutError: System error: Timed out waiting for object available to read. ObjectID: 00aa"
+IN_STEP = ("vllm/v1/engine/core.py:run_busy_loop", "ray/experimental/channel/shared_memory_channel.py:read")
+
+
+def test_a_channel_of_ray_that_waits_in_vain(library: tuple[Loaded, ...], covers: Wrappers) -> None:
+    fatal = logged(
+        "ERROR 05-01 10:09:09 [core.py:720]", "EngineCore encountered a fatal error.\n" + raised(CHANNEL, *IN_STEP)
+    )
+    assert first(told(library, covers, ENGINE + UP + fatal)) == "worker-stopped-hang"
+    died = "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    assert first(told(library, covers, ENGINE + UP + fatal + died)) != "worker-stopped-hang"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "line"),
+    [
+        ("gpu-not-visible-in-container", "RuntimeError: No HIP GPUs are available"),
+        ("gpu-too-old-for-build", "ImportError: some kernels require compute capability >= 8.0"),
+        ("v1-engine-unsupported-feature", "ValueError: CPU backend only supports V1."),
+        (
+            "argument-value-invalid",
+            "vllm serve: error: argument --compilation-config/-O: 1 validation error for CompilationConfig",
+        ),
+    ],
+)
+def test_words_of_platforms_and_releases(library: tuple[Loaded, ...], covers: Wrappers, wanted: str, line: str) -> None:
+    log = line + "\n" if "error: argument" in line else raised(line, "vllm/worker/worker.py:init_device")
+    assert first(told(library, covers, log)) == wanted
