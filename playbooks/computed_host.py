@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _UNITS_IN_GIB = {"B": 2**-30, "bytes": 2**-30, "KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0, "TiB": 1024.0}
 _SIZE = re.compile(r"([\d.]+) ?(\w+)")
 _IN_USE = re.compile(r"(this process|Process \d+) has ([\d.]+ \w+) memory in use")
+_ITSELF = "this process"
 # What one engine holds beside torch's own pool: context, NCCL, cuBLAS. 0.5 GiB alone, up to 2.1 with NCCL on an H100.
 _USUAL_CONTEXT_GIB = 0.5
 _MOST_BESIDE_THE_POOL_GIB = 8.0
@@ -43,14 +44,34 @@ def _own_gib(lookup: Lookup, capacity_gib: float) -> float:
     far more than the pool is a neighbour: the context, NCCL and libraries do not take so much.
     """
     pool_gib = _pool_gib(lookup)
-    answer = lookup("processes")
-    listed = _IN_USE.findall(str(answer.value)) if isinstance(answer, Known) else []
-    said = [_text_gib(size) for who, size in listed if who == "this process"]
+    listed = _listed(lookup)
+    said = [size for who, size in listed if who == _ITSELF]
     if said and said[0] <= capacity_gib:  # WSL says 17179869184 GiB
         return said[0]
     most_gib = min(capacity_gib, pool_gib + _MOST_BESIDE_THE_POOL_GIB)
-    fitting = [size for _, text in listed if pool_gib - 0.01 <= (size := _text_gib(text)) <= most_gib]
+    fitting = [size for _, size in listed if pool_gib - 0.01 <= size <= most_gib]
     return min(fitting) if fitting else pool_gib + _USUAL_CONTEXT_GIB
+
+
+def _listed(lookup: Lookup) -> list[tuple[str, float]]:
+    answer = lookup("processes")
+    listed = _IN_USE.findall(str(answer.value)) if isinstance(answer, Known) else []
+    return [(who, _text_gib(size)) for who, size in listed]
+
+
+def listed_others(lookup: Lookup, known_others: frozenset[int]) -> dict[int, float]:
+    """GiB by the pid of each process in torch's message but this one, which may be listed as one of them."""
+    listed = _listed(lookup)
+    others = {int(who.split()[1]): size for who, size in listed if who != _ITSELF}
+    if len(others) < len(listed):
+        return others
+    certain = {pid: size for pid, size in others.items() if pid in known_others}
+    try:
+        own_gib = _own_gib(lookup, _size_gib(lookup, "capacity_size"))
+    except MissingInputError:
+        return certain
+    own = next((pid for pid, size in others.items() if size == own_gib and pid not in certain), None)
+    return {pid: size for pid, size in others.items() if pid != own}
 
 
 def _pool_gib(lookup: Lookup) -> float:

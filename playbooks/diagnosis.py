@@ -20,6 +20,7 @@ from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.launch_in_log import launch_printed
 from playbooks.missing import Missing, missing_of
+from playbooks.processes_in_log import engines_listed, facts_of_processes
 from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
 
@@ -141,9 +142,13 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
     printed = launch_printed(attempt.records, given.file)
     facts: dict[str, Fact] = given.evidence.facts(launch, attempt.version) | printed.beside(launch)
     facts |= {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
+    engines = engines_listed(attempt.records)
 
     def lookup_with(captured: Mapping[str, Value]) -> Lookup:
         told: dict[str, Fact] = {name: Known(value, "parsed", given.file) for name, value in captured.items()}
+        lookup = lookup_for(launch, facts | told, printed.unsaid)
+        for name, fact in facts_of_processes(lookup, engines, given.file).items():
+            told |= {} if isinstance(facts.get(name), Known) else {name: fact}
         return lookup_for(launch, facts | told, printed.unsaid)
 
     heard = Heard(sayings_of(attempt, covers), attempt.version, attempt.outcome == "incomplete")

@@ -1,4 +1,7 @@
-"""Placeholders in the texts and values of a playbook: `{estimated_len}` is the fact of that name."""
+"""Placeholders in the texts and values of a playbook: `{estimated_len}` is the fact of that name.
+
+`{gpu.largest_other_pid or PID}` is the fact where it is known, else the word: a text that can do without it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from playbooks.conditions import Lookup
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_OR = " or "
 _ORDER = {
     Verdict.CONFIRMED: 0,
     Verdict.INCONCLUSIVE: 1,
@@ -24,18 +28,29 @@ _ORDER = {
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Facts that `text` wants filled in."""
-    return tuple(_PLACEHOLDER.findall(text))
+    """Facts that `text` names."""
+    return tuple(name.partition(_OR)[0] for name in _PLACEHOLDER.findall(text))
+
+
+def needed(text: str) -> tuple[str, ...]:
+    """Facts that `text` cannot do without."""
+    return tuple(name for name in _PLACEHOLDER.findall(text) if _OR not in name)
 
 
 def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
     """`text` with its placeholders filled in; one that is unknown stays as `?`. `readable` writes 1,408 for 1408."""
-    for name in placeholders(text):
+    for whole in _PLACEHOLDER.findall(text):
+        name, _, instead = whole.partition(_OR)
         answer = lookup(name)
-        written = show if readable else str
-        value = written(answer.value) if isinstance(answer, Known) else "?"
-        text = text.replace("{" + name + "}", value)
+        written = show if readable and not is_number_of_process(name) else str
+        value = written(answer.value) if isinstance(answer, Known) else instead or "?"
+        text = text.replace("{" + whole + "}", value)
     return text
+
+
+def is_number_of_process(name: str) -> bool:
+    """Such a number is typed into a command: 4711, not 4,711."""
+    return name.endswith("pid")
 
 
 def rank_of(fix: str, cause: Cause) -> int:

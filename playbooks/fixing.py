@@ -11,7 +11,7 @@ from engine_probe.facts import Known, Unknown
 from playbooks import wording
 from playbooks.conditions import evaluate, parse
 from playbooks.context import captured_of, lookup_of
-from playbooks.filling import fill, placeholders, rank_of
+from playbooks.filling import fill, needed, rank_of
 from playbooks.fix_steps import with_steps
 from playbooks.fix_values import checked_value
 from playbooks.fix_words import Change, old_value, promises_of, title_of
@@ -128,7 +128,7 @@ def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
 def _missing_value(spec: Fix, lookup: Lookup) -> str | None:
     texts = [spec.by_hand or "", *map(str, spec.set.values())]
     texts += [text for step in spec.steps for text in (step.launch or "", *map(str, step.set.values()))]
-    for name in (*spec.needs, *(name for text in texts for name in placeholders(text))):
+    for name in (*spec.needs, *(name for text in texts for name in needed(text))):
         answer = lookup(name)
         if not isinstance(answer, Known):
             reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"

@@ -8,7 +8,7 @@ from engine_probe.facts import Known, Unknown
 from playbooks import wording
 from playbooks.claims import Verdict
 from playbooks.conditions import evaluate, parse
-from playbooks.filling import fill, placeholders, rank_of
+from playbooks.filling import fill, needed, placeholders, rank_of
 from playbooks.patterns import to_value
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _does_nothing(spec: Fix, lookup: Lookup) -> str | None:
 
 def _wants(spec: Fix, lookup: Lookup) -> str | None:
     values = [*spec.set.values(), *(value for step in spec.steps for value in step.set.values()), spec.by_hand or ""]
-    for name in (*spec.needs, *(name for value in values for name in placeholders(str(value)))):
+    for name in (*spec.needs, *(name for value in values for name in needed(str(value)))):
         answer = lookup(name)
         if not isinstance(answer, Known):
             reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"

@@ -42,6 +42,8 @@ def measured(text: str, lookup: Lookup, before: Lookup | None = None, *, beside_
     condition = parse(text)
     info = info_of(condition.fact)
     unit = _unsaid(info.unit, info.label) if beside_label else info.unit
+    if condition.fact.endswith("pid") and isinstance(answer := lookup(condition.fact), Known):
+        return str(answer.value)
     now = _answer(lookup(condition.fact), unit)
     if condition.right == "unchanged" and condition.op == "is" and before is not None:
         return f"{now} (was {_answer(before(condition.fact), unit)})"
