@@ -69,6 +69,10 @@ class Need:
     held_fixed: float | None
     """What it holds, where the size of its cache is set and no share changes it."""
     counts_others: bool
+    looks_for_share: bool = True
+    """The share must be free at the start even where the size of the cache is set; not so on CPUs."""
+    ranks: int = 1
+    """Workers that take as much of the same memory: more than one only where they share the host's."""
 
     @property
     def least(self) -> float:
@@ -78,19 +82,26 @@ class Need:
     def bounds(self, near: float, cache: float | None = None) -> tuple[int, int]:
         """Smallest and largest share in hundredths beside models that hold `near` GiB; nothing fits if they cross."""
         if self.held_fixed is not None:
-            fits = self.held_fixed + near + self.others <= self.total + _TINY
-            return 1, _floor((self.total - self.others - near - self.outside) / self.total) if fits else -1
+            fits = self.ranks * self.held_fixed + near + self.others <= self.total + _TINY
+            most_free = (self.total - self.others - near - self.outside) / self.total if self.looks_for_share else 1.0
+            return 1, _floor(most_free) if fits else -1
         needed = self.inside + (self.cache if cache is None else cache) + (near if self.counts_others else 0.0)
-        free = self.total - self.outside - (0.0 if self.counts_others else near + self.others)
+        free = self._free(near)
         return max(1, _ceil(needed / self.total)), min(MOST_SHARE, _floor(free / self.total))
 
     def margin(self, near: float, share: float) -> float:
         """What is left of the cache, or of the GPU, in GiB, with this share; the smaller of both."""
-        free = self.total - self.outside - (0.0 if self.counts_others else near + self.others)
+        free = self._free(near)
         if self.held_fixed is not None:
-            return min(self.total - self.others - near - self.held_fixed, free - share * self.total)
+            room = self.total - self.others - near - self.ranks * self.held_fixed
+            return min(room, free - share * self.total) if self.looks_for_share else room
         left = share * self.total - self.least - (near if self.counts_others else 0.0)
         return min(left, free - share * self.total)
+
+    def _free(self, near: float) -> float:
+        """For the budget of one of its workers."""
+        free = self.total - self.outside - (0.0 if self.counts_others else near + self.others)
+        return free / self.ranks
 
 
 def need_of(memory: RankMemory, asked: Asked, card: Card, near: Neighbours, *, is_strict: bool) -> Need | None:
@@ -123,10 +134,12 @@ def need_of(memory: RankMemory, asked: Asked, card: Card, near: Neighbours, *, i
         total=total,
         inside=inside,
         cache=0.0 if isinstance(memory.room, Unknown) else memory.room.needed_gib,
-        outside=check if memory.pool_is_fixed else max(check, warm_up),
+        outside=check if memory.pool_is_fixed or on_cpu else max(check, warm_up),
         others=others,
         held_fixed=most(held, is_strict=is_strict) if memory.pool_is_fixed else None,
         counts_others=counts_others,
+        looks_for_share=not on_cpu,
+        ranks=asked.values.parallel.world if on_cpu else 1,
     )
 
 

@@ -107,3 +107,20 @@ def test_what_is_kept_of_an_encoder_is_a_whole_step_from_0_13_on(tmp_path: Path,
     shape = shape_of(tmp_path / "m", WHISPER)
     found = room(memory_of(shape, version, "1xL4-24GB", num_gpu_blocks_override=1000))
     assert found.concurrency == 1000 / (28 + blocks)
+
+
+def test_all_ranks_share_the_hosts_memory(llama: ModelShape) -> None:
+    """Each asks for 0.92 of it: one may, two may not."""
+    args: dict[str, Any] = {"max_model_len": 8192}
+    assert memory_of(llama, "0.32.0", "cpu-64GB", **args).why_not is None
+    two = memory_of(llama, "0.32.0", "cpu-64GB", tensor_parallel_size=2, **args)
+    assert two.why_not is not None
+    assert two.why_not.id == "kv-cache-bytes-exceed-memory"
+    assert "in each of 2 ranks, which share the host's memory" in two.why_not.text
+    assert (
+        memory_of(llama, "0.32.0", "cpu-64GB", tensor_parallel_size=2, gpu_memory_utilization=0.5, **args).why_not
+        is None
+    )
+    small = memory_of(llama, "0.32.0", "cpu-14GB", tensor_parallel_size=2, env={SPACE: "1"}, **args)
+    assert small.why_not is not None
+    assert small.why_not.id == "host-ram-exhausted"

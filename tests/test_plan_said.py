@@ -51,3 +51,15 @@ def test_nothing_that_a_plan_says_looks_like_a_secret(plan: Plan, share: str) ->
     _, out, _ = plan(small, "--gpus", "1xH100-80GB", "--vllm", "0.19.0")
     assert "cpu-offload-gb" in out
     assert "***" not in out
+
+
+@pytest.mark.parametrize("cache", ["gpu-memory-utilization: 0.92", "kv-cache-memory-bytes: 30G"])
+def test_ranks_on_a_cpu_are_proposed_a_cache_that_all_of_them_have_room_for(plan: Plan, cache: str) -> None:
+    args = f"{{max-model-len: 8192, tensor-parallel-size: 2, {cache}}}"
+    found = object_of(
+        plan(f"  - {{name: a, model: llama-8b, args: {args}}}", "--gpus", "cpu-64GB", "--vllm", "0.32.0", "--json")
+    )
+    (model,) = found["models"]
+    assert (model["fits"], model["why_not"]["id"]) == (False, "kv-cache-bytes-exceed-memory")
+    assert len(found["proposal"]["changes"]) == 1
+    assert found["proposal"]["margins_gib"]["a"] >= 0

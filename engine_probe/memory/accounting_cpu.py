@@ -37,7 +37,7 @@ _TOKENS, _SEQS = 2048, 128
 
 
 def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) -> RankMemory:
-    """`card` stands for the host's memory, which all ranks share."""
+    """`card` stands for the host's memory, which all ranks share: what is left is left when all of them are there."""
     values = asked.values
     batch = _batch(values, rules, asked.max_len)
     none = exact(0.0, "declared: none on a CPU")
@@ -51,6 +51,8 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
     space = _space_gib(values, release)
     pool = _pool(space, release, card, budget, parts)
     others = total((near.others_gib, exact(near.models_gib, "computed: models that started before")), "computed")
+    world = values.parallel.world
+    loaded = [_of_all(one, world) for one in (weights, parts.non_torch)]
     memory = RankMemory(
         rules=f"{rules.name} on CPUs",
         total_gib=card.total_gib.value,
@@ -62,8 +64,8 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
         pool_is_fixed=space is not None or release[:2] < _SHARE_SINCE,
         taken_gib=0.0 if isinstance(others, Unknown) else others.value,
         free_at_start=left_of(card.total_gib, (others,)),
-        after_profile=left_of(card.total_gib, (others, weights, parts.non_torch)),
-        after_warm_up=left_of(card.total_gib, (others, weights, parts.non_torch, pool)),
+        after_profile=left_of(card.total_gib, (others, *loaded)),
+        after_warm_up=left_of(card.total_gib, (others, *loaded, _of_all(pool, world))),
         max_len=asked.max_len,
         fits_length=values.fits_length,
         caches_anything=any(layer.kind != "none" for layer in asked.shape.layers),
@@ -72,7 +74,11 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
     if memory.caches_anything and not isinstance(pool, Unknown):
         by = Division(values, asked.shape, asked.version, batch, values.parallel.stage_of(rank), card.family)
         memory = replace(memory, room=room_of(by, memory.max_len, pool.value))
-    return replace(memory, why_not=stops_start_on_cpu(memory))
+    return replace(memory, why_not=stops_start_on_cpu(memory, world))
+
+
+def _of_all(amount: Amount, ranks: int) -> Amount:
+    return amount if isinstance(amount, Unknown) else amount.scaled(ranks)
 
 
 def _batch(values: Values, rules: Rules, max_len: int) -> Batch:

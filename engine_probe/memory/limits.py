@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _MOST_OF_A_CARD = 0.99
 _WORTH_SAYING_GIB = 0.3
 _SMALL_SAMPLER_GIB = 0.1
+_ROUNDING_GIB = 1e-6
 
 
 class WhyNot(NamedTuple):
@@ -76,16 +77,25 @@ def stops_start(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNot | 
     )
 
 
-def stops_start_on_cpu(memory: RankMemory) -> WhyNot | None:
-    """The same for the host's memory, which is taken as it is used."""
-    weights, left = memory.parts.weights, memory.after_profile
+def stops_start_on_cpu(memory: RankMemory, ranks: int) -> WhyNot | None:
+    """The same for the host's memory, which is taken as it is used, by all ranks together."""
+    weights, left, pool = memory.parts.weights, memory.after_profile, memory.kv_pool
+    each = f" in each of {ranks} ranks, which share the host's memory," if ranks > 1 else ""
     if not isinstance(weights, Unknown) and not isinstance(left, Unknown) and left.value < 0:
-        text = f"{weights.value:.1f} GiB of weights and their process need {-left.value:.1f} GiB more than is available"
+        process = "their processes" if ranks > 1 else "their process"
+        text = (
+            f"{weights.value:.1f} GiB of weights{each} and {process} need {-left.value:.1f} GiB more than is available"
+        )
         return WhyNot("host-ram-exhausted", text)
-    pool = memory.kv_pool
-    if not isinstance(pool, Unknown) and not isinstance(left, Unknown) and pool.value > left.value:
+    if (
+        not isinstance(pool, Unknown)
+        and not isinstance(left, Unknown)
+        and ranks * pool.value > left.value + _ROUNDING_GIB
+    ):
         asked = "is set to" if memory.pool_is_fixed else "would be"
-        text = f"the KV cache {asked} {pool.value:.1f} GiB and {left.value:.1f} GiB of host memory are left for it"
+        text = (
+            f"the KV cache {asked} {pool.value:.1f} GiB{each} and {left.value:.1f} GiB of host memory are left for it"
+        )
         return WhyNot("kv-cache-bytes-exceed-memory", text)
     if not isinstance(pool, Unknown) and pool.value <= 0 and memory.caches_anything:
         text = f"the share of {memory.budget.value:.1f} GiB leaves nothing for the KV cache"
