@@ -1,8 +1,9 @@
-"""Makes the README's pictures from one real run of the console on the lab's case.
+"""Makes the README's pictures: one real run of the console on the lab's case, and what no host without GPUs can show.
 
-    python screenshots/make.py [--engine ENGINE]
+    python screenshots/make.py [--engine ENGINE] [--made-up]
 
-Drives the console as a person would, with the real engine, and saves a picture of each step at 120×36.
+Drives the console as a person would, with the real engine, and saves a picture of each step at 120×36. The monitor's
+host and the plan's models are made up by hand (tests/); `--made-up` makes only these two.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import argparse
 import asyncio
 import html
 import re
+import sys
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,26 +65,22 @@ async def take(engine: str | None) -> None:
         def session() -> object:
             return app.last_session
 
-        def save(name: str) -> None:
-            svg = published(app.export_screenshot(title="vllm-console"), str(Path.home()))
-            (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
-
         await pilot.pause(1.5)
         await pilot.press("3")  # from the monitor to where a case is chosen
         await pilot.pause(1.5)
-        save("start")
+        save_picture(app, "start")
         await pilot.press("down", "enter")  # the second choice is the lab's case
         await until(pilot, lambda: bool(getattr(session(), "fixes", ())), "a fix")
         await pilot.pause(1.0)
-        save("wizard-hypotheses")
+        save_picture(app, "wizard-hypotheses")
         await pilot.press("enter")
         await pilot.pause(0.5)
-        save("wizard-fix")
+        save_picture(app, "wizard-fix")
         await pilot.press("enter")
         await pilot.pause(0.3)
         await pilot.press("enter")
         await until(pilot, lambda: getattr(session(), "verdict", None) is not None, "the verdict")
-        save("wizard-verify")
+        save_picture(app, "wizard-verify")
         if getattr(session(), "verdict", None) != "verified":
             raise SystemExit("the fix was not verified: no pictures of that")
         await pilot.press("enter")
@@ -88,10 +88,40 @@ async def take(engine: str | None) -> None:
         app.exit(0)
 
 
+def save_picture(app: ConsoleApp, name: str) -> None:
+    svg = published(app.export_screenshot(title="vllm-console"), str(Path.home()))
+    (FOLDER / f"{name}.svg").write_text(svg, encoding="utf-8")
+
+
+async def take_made_up() -> None:
+    """The monitor on a host of eight GPUs, and a plan of six models for such a host."""
+    sys.path.insert(0, str(FOLDER.parent))
+    from tests import monitor_samples, plan_samples  # noqa: PLC0415 -- the project's folder has to be known first
+    from tests.test_monitor_screen import console, monitor_of  # noqa: PLC0415 -- as above
+
+    app = console(monitor_samples.EIGHT, alerts=monitor_samples.ALERTS, every_seconds=60.0)
+    async with app.run_test(size=SIZE) as pilot:
+        screen = await monitor_of(pilot)
+        for reading in monitor_samples.moving(count=12):
+            screen.set_look(replace(screen.look, reading=reading))
+        await pilot.pause(1.0)
+        save_picture(app, "monitor")
+    with tempfile.TemporaryDirectory() as folder:
+        app = plan_samples.console(plan_samples.write_plan(Path(folder), plan_samples.SIX))
+        async with app.run_test(size=SIZE) as pilot:
+            await plan_samples.plan_of(pilot)
+            await pilot.pause(2.0)
+            save_picture(app, "plan")
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--engine")
-    asyncio.run(take(options.parse_args().engine))
+    options.add_argument("--made-up", action="store_true")
+    told = options.parse_args()
+    asyncio.run(take_made_up())
+    if not told.made_up:
+        asyncio.run(take(told.engine))
 
 
 if __name__ == "__main__":
