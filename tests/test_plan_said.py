@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine_probe.facts import Known
+from engine_probe.hardware import gpus as gpus_module
+from engine_probe.hardware.gpus import Gpu, GpuState
 from tests import memory_configs as configs
 from tests.memory_folders import write_config
 from tui.cli import main
@@ -63,3 +66,51 @@ def test_ranks_on_a_cpu_are_proposed_a_cache_that_all_of_them_have_room_for(plan
     assert (model["fits"], model["why_not"]["id"]) == (False, "kv-cache-bytes-exceed-memory")
     assert len(found["proposal"]["changes"]) == 1
     assert found["proposal"]["margins_gib"]["a"] >= 0
+
+
+def card(index: int, used_gib: float = 0.0) -> Gpu:
+    sizes = {"total_gib": 79.65, "cuda_total_gib": 79.19, "used_gib": used_gib, "reserved_gib": 0.46}
+    facts: dict[str, Any] = {name: Known(size, "measured", "NVML") for name, size in sizes.items()}
+    free = Known(79.19 - used_gib, "measured", "NVML")
+    return Gpu(index=index, uuid=f"GPU-{index}", name="NVIDIA H100 80GB HBM3", processes=(), free_gib=free, **facts)
+
+
+def host_with(monkeypatch: pytest.MonkeyPatch, *gpus: Gpu) -> None:
+    state = GpuState(gpus) if gpus else GpuState(unavailable="no driver is loaded")
+    monkeypatch.setattr(gpus_module, "read_gpus", lambda: state)
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus", "unused", "give"),
+    [
+        (0, "[6]", "not used: the gpus of a ([6]).", "--gpus 8xA100-80GB --vllm 0.19.0 plans GPUs"),
+        (2, "[1]", "not used: the gpus of a ([1]), the 2 GPUs of this host.", "--vllm 0.19.0 plans this host's GPUs"),
+        (1, None, "not used: the 1 GPU of this host.", "--vllm 0.19.0 plans this host's GPUs"),
+        (0, None, None, None),
+    ],
+)
+def test_a_build_for_cpus_says_which_gpus_it_leaves_unused(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, visible: int, gpus: str | None, unused: str | None, give: str | None
+) -> None:
+    host_with(monkeypatch, *map(card, range(visible)))
+    named = "" if gpus is None else f"gpus: {gpus}, "
+    args = "args: {max-model-len: 4096, kv-cache-memory-bytes: 1G}"
+    launches = f"  - {{name: a, model: qwen, {named}{args}}}"
+    found = object_of(plan(launches, "--vllm", "0.32.0+cpu", "--json"))
+    assert [one["name"] for one in found["gpus"]] == ["CPU"]
+    notes = " ".join(found["notes"])
+    assert ("is a build for CPUs" in notes) is (unused is not None)
+    assert (unused or "") in notes
+    assert (give or "") in notes
+
+
+def test_a_gpu_that_others_fill_is_left_for_one_that_is_free(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, with GPU 0 full and GPUs 6 and 7 free."""
+    host_with(monkeypatch, *(card(index, 0.0 if index > 5 else 76.0) for index in range(8)))
+    launches = "".join(
+        f"  - {{name: {name}, model: llama-8b, gpus: [{gpu}], {SHORT}}}\n" for name, gpu in (("a", 0), ("b", 6))
+    )
+    code, out, _ = plan(launches, "--vllm", "0.19.0")
+    assert code == 1
+    assert "proposal: with one change all models fit" in out
+    assert "  +  gpus: [7]" in out

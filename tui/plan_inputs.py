@@ -74,17 +74,19 @@ def inputs_of(deployment: Deployment, gpus: str | None = None, version: str | No
     shapes = _shapes(deployment)
     cards, host = _hardware(gpus, is_cpu=release.is_cpu)
     learned, trouble = learned_or_nothing()
-    note = "; ".join(one for one in (release.note, trouble) if one) or None
+    on_cpu = _without_gpus(deployment, release) if gpus is None and release.is_cpu else None
+    note = "; ".join(one for one in (release.note, on_cpu, trouble) if one) or None
     learned_of = Lookup(learned, release.text) if learned.starts else None
     return PlanInputs(deployment, shapes, tuple(cards), release.text, host, note, learned_of=learned_of)
 
 
 class _Version(NamedTuple):
-    """`text` None: not known, and `note` says why. `is_cpu`: the engine plans host memory."""
+    """`text` None: not known, and `note` says why. `is_cpu`: the engine plans host memory. `engine`: whose it is."""
 
     text: str | None
     is_cpu: bool = False
     note: str | None = None
+    engine: str = "the release that --vllm names"
 
 
 def _told_version(version: str) -> _Version:
@@ -112,7 +114,7 @@ def _found_version(deployment: Deployment, *, for_here: bool) -> _Version:
         return _Version(
             None, note=f"{engine.label} is a build for CPUs; --vllm 0.19.0 names the release of the GPUs' host"
         )
-    return _Version(found.version, found.is_cpu)
+    return _Version(found.version, found.is_cpu, engine=engine.label)
 
 
 def _shapes(deployment: Deployment) -> dict[str, ModelShape]:
@@ -138,3 +140,19 @@ def _hardware(gpus: str | None, *, is_cpu: bool) -> tuple[Sequence[Card], HostSt
     from engine_probe.hardware.gpus import read_gpus  # noqa: PLC0415 -- not needed where all is described
 
     return live_cards(read_gpus()), host
+
+
+def _without_gpus(deployment: Deployment, release: _Version) -> str | None:
+    """What a plan of host memory leaves out, where somebody may have meant GPUs."""
+    from engine_probe.hardware.gpus import read_gpus  # noqa: PLC0415 -- not needed where all is described
+
+    unused = [f"the gpus of {one.name} ({list(one.gpus)})" for one in deployment.models if one.gpus is not None]
+    visible = len(read_gpus().gpus)
+    unused += [f"the {visible} GPU{'' if visible == 1 else 's'} of this host"] if visible else []
+    if not unused:
+        return None
+    here = "--vllm 0.19.0 plans this host's GPUs, " if visible else ""
+    return (
+        f"planned in the host's memory, because {release.engine} is a build for CPUs; not used: {', '.join(unused)}. "
+        f"{here}--gpus 8xA100-80GB --vllm 0.19.0 {'those of another host' if visible else 'plans GPUs'}"
+    )
