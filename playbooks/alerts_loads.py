@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from playbooks.alert import Alert, gpu_names, is_loading, number, span, word
@@ -42,6 +43,7 @@ def load_alerts(reading: Reading) -> Iterator[Alert]:
         yield from _together(index, here)
     for server in reading.servers:
         yield from _stuck(server, reading.time)
+        yield from _failed(server)
 
 
 def _shares(index: int, here: list[Server], reading: Reading) -> Iterator[Alert]:
@@ -96,6 +98,18 @@ def _stuck(server: Server, now: float) -> Iterator[Alert]:
     playbook = "slow-download-looks-like-hang" if is_reading else "worker-stopped-hang"
     text = f"{server.name}: {doing}{where}; it may hang"
     yield Alert("warning", text, server.name, playbook, server.pid, what)
+
+
+def _failed(server: Server) -> Iterator[Alert]:
+    """Its log says so, and its process is still there: whatever it holds, it gives nothing back."""
+    if server.state != "failed":
+        return
+    stage = word(server.stage)
+    what_failed = "it ended by an error" if stage == "serving" else f"its load failed{f' in {stage}' if stage else ''}"
+    text = f"{server.name}: {what_failed}, and pid {server.pid} is still there: {server.stage_detail}"
+    where = f"vllm-console diagnose {shlex.quote(server.log)}" if server.log else "vllm-console diagnose with its log"
+    what = f"Press d for its log, and d there for the causes, or run {where}; then end what is left of it."
+    yield Alert("error", text, server.name, None, server.pid, what)
 
 
 def _detail(server: Server) -> str:

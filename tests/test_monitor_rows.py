@@ -57,7 +57,7 @@ def readings(draw):
         replace(
             with_facts(draw, one),
             memory=tuple(with_facts(draw, split) for split in one.memory),
-            state=draw(st.sampled_from(["loading", "serving", "orphan", "ending", "unknown"])),
+            state=draw(st.sampled_from(["loading", "serving", "failed", "orphan", "ending", "unknown"])),
             stage_detail=draw(st.sampled_from(["", "4 of 6 shards", "0 of 0", "9 of 3", "x" * 300])),
             started=draw(st.sampled_from([None, 0.0, 1e12])),
         )

@@ -202,6 +202,68 @@ def test_a_log_tells_stage_version_and_what_memory_is_for(fake: FakeProc, watch:
     assert (server.state, value(server.stage), server.stage_detail) == ("serving", "serving", "")
 
 
+FAILURE = """\
+(EngineCore pid=101) ERROR 03-02 10:11:40 [core.py:770] EngineCore failed to start.
+(EngineCore pid=101) ERROR 03-02 10:11:40 [core.py:770] Traceback (most recent call last):
+(EngineCore pid=101) ERROR 03-02 10:11:40 [core.py:770]   File "/v/vllm/v1/engine/core.py", line 761, in run_engine_core
+(EngineCore pid=101) ERROR 03-02 10:11:40 [core.py:770]     engine_core = EngineCoreProc(*args, **kwargs)
+(EngineCore pid=101) ERROR 03-02 10:11:40 [core.py:770] ValueError: No available memory for the cache blocks. Try it
+"""
+COVER = """\
+(APIServer pid=100) Traceback (most recent call last):
+(APIServer pid=100)   File "/v/vllm/v1/engine/utils.py", line 984, in wait_for_engine_startup
+(APIServer pid=100)     raise RuntimeError(
+(APIServer pid=100) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+"""
+
+
+def test_a_load_that_its_log_says_failed_is_failed(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:
+    """Its processes may stay: a worker that hangs, or a server that waits for its engine."""
+    log = tmp_path / "engine.log"
+    log.write_text(LOAD + LOADED)
+    add_tp2(fake, log)
+    assert read(watch)[0][100].state == "loading"
+    with log.open("a") as file:
+        file.write(FAILURE + COVER)
+    server = read(watch)[0][100]
+    assert (server.state, value(server.stage)) == ("failed", "memory_planning")
+    assert server.stage_detail == "ValueError: No available memory for the cache blocks. Try it"
+    with log.open("a") as file:
+        file.write(LOAD)  # a supervisor in the same process tries again
+    assert read(watch)[0][100].state == "loading"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "(EngineCore pid=101) ERROR 03-02 10:11:40 [x.py:1] Failed to import a kernel\n",
+        FAILURE + LOADED + "(EngineCore pid=101) INFO 03-02 10:11:50 [x.py:1] Warming up \n",
+        "(EngineCore pid=101) INFO 03-02 10:11:40 [core.py:1454] [shutdown] trigger received signal=SIGTERM\n"
+        + FAILURE,
+        SERVING + "(APIServer pid=100) ERROR 03-02 10:12:00 [serving.py:1] Error in preprocessing prompt inputs\n"
+        "(APIServer pid=100) Traceback (most recent call last):\n(APIServer pid=100) ValueError: too long\n",
+    ],
+    ids=["only logged", "the load went on", "it was asked to end", "of a request"],
+)
+def test_not_every_error_is_a_failed_load(fake: FakeProc, watch: ServerWatch, tmp_path: Path, after: str) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(LOAD + LOADED + after)
+    add_tp2(fake, log)
+    assert read(watch)[0][100].state in ("loading", "serving")
+
+
+def test_a_server_whose_engine_died_is_failed(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    died = FAILURE.replace("EngineCore failed to start.", "EngineCore encountered a fatal error.")
+    log.write_text(LOAD + LOADED + SERVING)
+    add_tp2(fake, log)
+    assert read(watch)[0][100].state == "serving"
+    with log.open("a") as file:
+        file.write(died)
+    server = read(watch)[0][100]
+    assert (server.state, server.stage_detail[:11]) == ("failed", "ValueError:")
+
+
 def test_numbers_that_cannot_both_be_are_no_rest(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text(LOAD + LOADED)

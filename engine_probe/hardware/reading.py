@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from engine_probe.hardware.host import HostState
 
 Role = Literal["api_server", "engine_core", "worker", "ray", "helper", "other"]
-State = Literal["loading", "serving", "orphan", "ending", "unknown"]
+State = Literal["loading", "serving", "failed", "orphan", "ending", "unknown"]
+"""failed: its log says so, and the process is still there."""
 
 NOT_SAID = Unknown("the server does not say it")
 
@@ -74,7 +75,7 @@ class Server:
     stage: Fact
     """One of `stage_names.STAGES`. Its source is "parsed" from the server's log or "computed" from its processes."""
     stage_detail: str = ""
-    """Such as "4 of 6 shards"; empty where nothing more is known."""
+    """Such as "4 of 6 shards", or of a failed one its root exception; empty where nothing more is known."""
     stage_since: float | None = None
     """When it was first seen in that stage, seconds since the epoch."""
     argv: tuple[str, ...] = ()

@@ -135,6 +135,8 @@ class Followed:
             return "orphan"
         if not family.root.stat.is_living or self.output.load.is_ending:
             return "ending"
+        if self.output.load.failure.told() is not None:
+            return "failed"
         if family.kind in ("script", "ray"):
             return "unknown"
         return "serving" if isinstance(stage, Known) and stage.value == "serving" else "loading"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.escapes import safe_lines
 from engine_probe.facts import Known
+from engine_probe.hardware.server_failure import Failure
 from engine_probe.redact import mask
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Load:
     weights: dict[int | None, Known] = field(default_factory=dict)
     pools: dict[int | None, Known] = field(default_factory=dict)
     graphs: dict[int | None, Known] = field(default_factory=dict)
+    failure: Failure = field(default_factory=Failure)
 
     def begin(self) -> None:
         """Another load begins: nothing of one before holds."""
@@ -49,38 +51,46 @@ class Load:
         for name in vars(fresh):
             setattr(self, name, getattr(fresh, name))
 
-    def take(self, line: Line, wordings: Wordings, origin: str) -> None:
+    def take(self, line: Line, wordings: Wordings, origin: str, text: str = "") -> None:
+        """`text` is the line as it was printed."""
         found = list(wordings.matches(line.message))
         marker = wordings.best_of(found)
         if marker is not None and marker.enters == "config" and marker.role == "start" and not self._is_at_config():
             self.begin()
         if marker is not None and marker.enters is not None and not self.is_up:
             self.is_up = marker.enters == "serving"
-            self._enter(marker.enters, origin)
-        if _ENDING.match(line.message):
-            self.is_ending = True
+            self._enter(marker.enters, origin, text)
+        self._see_end(line, text, origin)
         self.draw(line.message)
         for one, match in found:
             for name, value in one.facts_in(match).items():
                 self._keep(name, value, line.pid, origin)
 
-    def take_beside(self, line: Line, wordings: Wordings, origin: str) -> None:
+    def take_beside(self, line: Line, wordings: Wordings, origin: str, text: str = "") -> None:
         """Of a line that stands in no order to the others: what holds whenever it was printed."""
         marker = wordings.marker_of(line.message)
         if marker is not None and marker.enters == "serving":
             self.is_up = True
-            self._enter("serving", origin)
+            self._enter("serving", origin, text)
+        self._see_end(line, text, origin)
+        self.draw(line.message)
+
+    def _see_end(self, line: Line, text: str, origin: str) -> None:
+        """What breaks after it was asked to end is no failure."""
         if _ENDING.match(line.message):
             self.is_ending = True
-        self.draw(line.message)
+        if not self.is_ending:
+            self.failure.take(line, text, origin)
 
     def _is_at_config(self) -> bool:
         """The banner has several lines, and each of several API servers may print one."""
         return self.stage is not None and self.stage.value == "config"
 
-    def _enter(self, stage: str, origin: str) -> None:
+    def _enter(self, stage: str, origin: str, text: str) -> None:
+        """A rank that is behind may tell of the same stage after another one has failed: it does not go on then."""
         if self.stage is None or self.stage.value != stage:
             self.stage, self.detail = Known(stage, "parsed", origin), ""
+            self.failure.go_on(text, is_up=stage == "serving")
 
     def draw(self, message: str) -> None:
         """A progress bar, which may be a line that is not finished yet."""

@@ -135,14 +135,15 @@ class LogFile:
     def _take(self, number: int | None, content: bytes, by_pid: Mapping[int, Writer]) -> None:
         if not self._has_begun and not self._begins(content, by_pid):
             return
-        line = read_line(content[:_LONGEST_LINE].decode("utf-8", "replace"))
+        text = content[:_LONGEST_LINE].decode("utf-8", "replace")
+        line = read_line(text)
         writer = self._writer_of(line.pid, line.message, by_pid)
         if writer is not None and line.message:
             origin = self.path if number is None else f"{self.path}:{number}"
             if writer.is_beside and line.format not in _RECORDS:
-                writer.load.take_beside(line, self.wordings, origin)
+                writer.load.take_beside(line, self.wordings, origin, text)
             else:
-                writer.load.take(line, self.wordings, origin)
+                writer.load.take(line, self.wordings, origin, text)
 
     def _begins(self, content: bytes, by_pid: Mapping[int, Writer]) -> bool:
         """Whether this is the first line of a server that is here now: what stands before it is of others."""

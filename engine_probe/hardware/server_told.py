@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from engine_probe.hardware.gpus import GpuState
+    from engine_probe.hardware.reading import State
     from engine_probe.hardware.server_followed import Followed
+    from engine_probe.hardware.server_load import Load
     from engine_probe.hardware.server_tree import Family
     from engine_probe.hardware.server_where import Holding
 
@@ -52,7 +54,7 @@ def server_of(family: Family, followed: Followed, around: Surroundings, now: flo
         state=state,
         started=family.root.started,
         stage=followed.stage,
-        stage_detail="" if state == "serving" else load.detail,
+        stage_detail=_detail(state, load),
         stage_since=followed.stage_since,
         argv=started.argv if started is not None else (),
         version=load.version or Unknown(followed.output.why_none or "its log does not say it (yet)"),
@@ -68,6 +70,13 @@ def server_of(family: Family, followed: Followed, around: Surroundings, now: flo
         preemptions=metrics.preemptions,
         adapters=metrics.adapters,
     )
+
+
+def _detail(state: State, load: Load) -> str:
+    failed = load.failure.told() if state == "failed" else None
+    if failed is not None:
+        return str(failed.value)
+    return "" if state == "serving" else load.detail
 
 
 def _held_gib(splits: tuple[MemorySplit, ...]) -> float:

@@ -203,6 +203,9 @@ class MonitorScreen(MonitorEnds):
         known = await asyncio.to_thread(read_playbook, alert.playbook) if alert.playbook else None
         process = self.process_of(alert.pid)
         keys = {"w": ("open the wizard", "wizard")}
+        server = self.server_of(alert.pid)
+        if server is not None and server.log is not None:
+            keys["d"] = ("its log and diagnosis", "log")
         if process is not None and process.is_mine:
             keys["k"] = ("end the process", "end")
 
@@ -218,6 +221,8 @@ class MonitorScreen(MonitorEnds):
         process, reading = self.process_of(alert.pid), self.reading
         if answer == "wizard":
             self.do_tab_wizard()
+        elif answer == "log":
+            self.do_model_log()
         elif answer == "end" and process is not None and reading is not None:
             self.ask_to_end(process, reading)
 
@@ -225,6 +230,6 @@ class MonitorScreen(MonitorEnds):
         self.console.open_start()
 
     def do_model_log(self) -> None:
-        server = self.marked_server
+        server = self.server_of_marked
         if server is not None and server.log is not None:
             self.open_log(Path(server.log))

@@ -215,6 +215,18 @@ class MonitorPanes(OpensLogs):
         servers = self.reading.servers if self.reading is not None else ()
         return next((server for server in servers if str(server.pid) == key), None)
 
+    def server_of(self, pid: int | None) -> Server | None:
+        """The engine that a process belongs to."""
+        servers = self.reading.servers if self.reading is not None and pid is not None else ()
+        return next((server for server in servers if pid in (server.pid, *server.pids)), None)
+
+    @property
+    def server_of_marked(self) -> Server | None:
+        """The engine that is marked, or that the marked alert or process is about."""
+        alert, entry = self.marked_alert, self.marked_entry
+        pid = alert.pid if alert is not None else entry.pid if entry is not None else None
+        return self.marked_server or self.server_of(pid)
+
     @property
     def marked_entry(self) -> Entry | None:
         key = self._marked_in("processes")
@@ -264,14 +276,14 @@ class MonitorPanes(OpensLogs):
         return ()
 
     def moment(self) -> Moment:
-        process, server = self.marked_process, self.marked_server
+        process, server, logged = self.marked_process, self.marked_server, self.server_of_marked
         facts = (self.marked_gpu, server, self.marked_entry, self._marked_in("host"))
         return Moment(
             place="monitor",
             monitor=MonitorMoment(
                 is_alert=self.marked_alert is not None,
                 has_facts=any(one is not None for one in facts),
-                has_log=server is not None and server.log is not None,
+                has_log=logged is not None and logged.log is not None,
                 can_end=process is not None and process.is_mine,
                 shows_processes=self._heights.get("processes", 0) > 1,
                 is_filtered=bool(self.wanted.text),

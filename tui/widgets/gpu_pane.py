@@ -249,6 +249,8 @@ def _server_words(
     if server.state == "loading":
         stage = SHORT_NAMES.get(word(server.stage), word(server.stage))
         name += ((f" {glyphs.running} {stage}", "$accent"),)
+    elif server.state == "failed":
+        name += ((" failed", "$error bold"),)
     elif server.state == "ending":
         name += ((" ending", "$warning"),)
     if any(split.gpu == gpu and _is_unsplit(split.weights_gib, split.kv_pool_gib) for split in server.memory):

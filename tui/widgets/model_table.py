@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from engine_probe.hardware.reading import Reading, Server
     from tui.themes.glyphs import Glyphs
 
-_STATES = {"orphan": "$error bold", "loading": "$accent", "serving": "$success", "ending": "$warning"}
+_STATES = {
+    "orphan": "$error bold",
+    "failed": "$error bold",
+    "loading": "$accent",
+    "serving": "$success",
+    "ending": "$warning",
+}
 _PROGRESS = re.compile(r"(\d+) of (\d+)")
 
 
@@ -105,6 +111,8 @@ def _stage(server: Server, now: float, width: int, glyphs: Glyphs) -> Row:
         return _bar("KV", share / 100, f"{share:.0f} %", width, "$warning" if share >= 95 else "", glyphs)
     name = word(server.stage)
     name = SHORT_NAMES.get(name, name)
+    if server.state == "failed":
+        return ((cell(f"{name}  {clean(server.stage_detail)}", width - 1) + " ", "$error"),)
     progress = _PROGRESS.search(server.stage_detail)
     if progress and int(progress[2]):
         words = clean(server.stage_detail)
