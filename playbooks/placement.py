@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,9 @@ def _placed(
     worst = min(ranks.values(), key=_pool_order)
     failing = next((memory.why_not for memory in ranks.values() if memory.why_not is not None), None)
     notes = list(_left_out(asked))
-    if len(gpus) > world and not on_cpu:
+    if len(_visible(gpus, cards)) < len(gpus) and not on_cpu:
+        notes.append(_names_absent(gpus[len(_visible(gpus, cards))], cards))
+    elif len(gpus) > world and not on_cpu:
         notes.append(f"GPUs {', '.join(map(str, gpus[world:]))} stay unused: its sizes need {world}")
     why_not = refused or failing or adapters_refused(launch, asked)
     notes += _close_calls(ranks) if why_not is None else ()
@@ -145,16 +148,32 @@ def _close_calls(ranks: Mapping[int, RankMemory]) -> tuple[str, ...]:
 
 
 def _too_few(launch: Launch, gpus: tuple[int, ...], cards: Mapping[int, Card], world: int) -> WhyNot | None:
-    missing = [gpu for gpu in gpus if gpu not in cards]
-    if missing:
-        text = f"gpus names GPU {missing[0]}, and there are {len(cards)}, counted from 0"
-        return WhyNot("multi-node-needs-ray-backend", text)
+    visible = _visible(gpus, cards)
+    if len(visible) < len(gpus) and len(visible) < world:
+        text = _names_absent(gpus[len(visible)], cards)
+        if not visible:
+            return WhyNot("gpu-not-visible-in-container", f"{text}; so the model would see no GPU at all")
+        seen = f"so the model would see {len(visible)} of the {world} GPUs that its sizes need"
+        return WhyNot("multi-node-needs-ray-backend", f"{text}; {seen}")
     if len(gpus) >= world:
         return None
     names = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
     sizes = " x ".join(f"{name} {size}" for name in names if isinstance(size := launch.arg(name), int) and size > 1)
     have = f"gpus names {len(gpus)}" if launch.gpus is not None else f"there are {len(gpus)}"
     return WhyNot("multi-node-needs-ray-backend", f"{sizes} needs {world} GPUs, and {have}")
+
+
+def _visible(gpus: Sequence[int], cards: Mapping[int, Card]) -> tuple[int, ...]:
+    """CUDA_VISIBLE_DEVICES ends for CUDA at the first index that is not there."""
+    return tuple(itertools.takewhile(lambda gpu: gpu in cards, gpus))
+
+
+def _names_absent(gpu: int, cards: Mapping[int, Card]) -> str:
+    indices = sorted(cards)
+    whole = indices == list(range(indices[0], indices[-1] + 1)) and len(indices) > 1
+    allowed = f"{indices[0]} to {indices[-1]}" if whole else ", ".join(map(str, indices))
+    there = f"there are {len(indices)}: {allowed}" if len(indices) > 1 else f"there is GPU {allowed} alone"
+    return f"gpus names GPU {gpu}, and {there}"
 
 
 def _ranks(

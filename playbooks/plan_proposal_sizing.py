@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from playbooks.plan_proposal_bench import Bench, Move
 
 _MOST_SIZES = 2
+_TOO_FEW = ("multi-node-needs-ray-backend", "gpu-not-visible-in-container")
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """That --max-lora-rank takes (config/lora.py)."""
 
@@ -69,9 +70,9 @@ def moves_of_configuration(bench: Bench, plan: Plan, model: PlacedModel) -> Iter
         rank = _highest_rank(model.launch)
         wanted = next((one for one in _LORA_RANKS if one >= rank > 0), None)
         yield from [] if wanted is None else [(Step(name, "args.max-lora-rank", wanted),)]
-    elif refused == "multi-node-needs-ray-backend" and values.parallel.world <= len(bench.cards):
+    elif refused in _TOO_FEW and values.parallel.world <= len(bench.cards):
         yield from ((Step(name, GPUS, gpus),) for gpus in sets_for(bench, plan, model, values.parallel.world))
-    if refused in ("multi-node-needs-ray-backend", "heads-not-divisible-by-tp"):
+    if refused in (*_TOO_FEW, "heads-not-divisible-by-tp"):
         yield from moves_of_size(bench, plan, model)
 
 

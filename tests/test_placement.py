@@ -14,6 +14,7 @@ from engine_probe.launch import Deployment, Launch
 from engine_probe.memory.cards import parse_gpus
 from engine_probe.memory.estimates import exact
 from playbooks.placement import held_gib, plan_of
+from playbooks.plan_proposal import propose
 from tests import memory_configs as configs
 from tests.memory_plans import planned, shape_of
 
@@ -146,7 +147,7 @@ def test_one_gpu_too_few(shapes: dict[str, ModelShape]) -> None:
         "tensor-parallel-size 8 needs 8 GPUs, and gpus names 3",
     )
     absent = planned(shapes, [launch("m", "llama-8b", (8,))], "8xA100-80GB")
-    assert "gpus names GPU 8, and there are 8" in str(model(absent, "m").why_not)
+    assert "gpus names GPU 8, and there are 8: 0 to 7" in str(model(absent, "m").why_not)
 
 
 def test_a_model_that_its_arguments_stop_has_its_numbers_all_the_same(shapes: dict[str, ModelShape]) -> None:
@@ -321,3 +322,41 @@ def test_on_a_cpu_models_share_the_hosts_memory(shapes: dict[str, ModelShape]) -
     assert planned(shapes, two, "cpu-48GB", "0.32.0").fits
     assert verdicts(planned(shapes, two, "cpu-24GB", "0.32.0")) == {"a": None, "b": "host-ram-exhausted"}
     assert planned(shapes, two, "cpu-48GB", "0.32.0").models[0].gpus == ()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "sizes", "cause", "said"),
+    [
+        (
+            (6,),
+            {},
+            "gpu-not-visible-in-container",
+            "gpus names GPU 6, and there are 4: 0 to 3; so the model would see no",
+        ),
+        ((6, 0), {}, "gpu-not-visible-in-container", "gpus names GPU 6"),
+        (
+            (0, 6),
+            {"tensor_parallel_size": 2},
+            "multi-node-needs-ray-backend",
+            "see 1 of the 2 GPUs that its sizes need",
+        ),
+    ],
+)
+def test_gpus_that_are_not_there_leave_the_model_those_before_them(
+    shapes: dict[str, ModelShape], gpus: tuple[int, ...], sizes: dict[str, int], cause: str, said: str
+) -> None:
+    """CUDA_VISIBLE_DEVICES ends at the first index that is not there."""
+    plan = planned(shapes, [launch("m", "llama-8b", gpus, max_model_len=4096, **sizes)], "4xA100-80GB")
+    why_not = model(plan, "m").why_not
+    assert why_not is not None
+    assert why_not.id == cause
+    assert said in why_not.text
+    proposal = propose(plan)
+    assert proposal is not None
+    assert [one.key for one in proposal.changes] == ["gpus"]
+
+
+def test_a_gpu_that_is_not_there_and_not_needed_is_a_note(shapes: dict[str, ModelShape]) -> None:
+    plan = planned(shapes, [launch("m", "llama-8b", (0, 6), max_model_len=4096)], "4xA100-80GB")
+    assert plan.fits
+    assert model(plan, "m").notes == ("gpus names GPU 6, and there are 4: 0 to 3",)

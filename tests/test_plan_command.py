@@ -125,7 +125,7 @@ def test_text_says_what_fails(deployment: Path, capsys: pytest.CaptureFixture[st
     code, out, _ = run(capsys, str(deployment), "--gpus", "4xA100-80GB", "--vllm", "0.19.0")
     assert code == 1
     assert out.startswith("does not fit: code-8b, by the accounting of vLLM 0.19.0")
-    assert "gpus names GPU 4, and there are 4" in out
+    assert "gpus names GPU 4, and there are 4: 0 to 3" in out
 
 
 def engine_folder(folder: Path, name: str) -> Path:
