@@ -19,13 +19,13 @@ from playbooks.exceptions import make_evidence
 from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.launch_in_log import launch_printed
-from playbooks.missing import Missing, missing_of
+from playbooks.missing import Missing, is_in_log, missing_of, roots_of
 from playbooks.processes_in_log import engines_listed, facts_of_processes
 from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Launch
@@ -164,7 +164,12 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
     if attempt.outcome == "failed" and not any(map(_explains, candidates)):
         causes.insert(0, _unexplained(attempt, given, lookup_with({}), causes))
     known = {name: fact for name, fact in facts.items() if isinstance(fact, Known)}
-    return _Found(tuple(causes), tuple(_wanted(candidates, causes)), known)
+    wanted = [
+        (fact, cause)
+        for fact, cause in _wanted(candidates, causes, lookup_with)
+        if attempt.outcome == "incomplete" or not is_in_log(fact)
+    ]
+    return _Found(tuple(causes), tuple(wanted), known)
 
 
 def _explains(one: Candidate) -> bool:
@@ -172,15 +177,22 @@ def _explains(one: Candidate) -> bool:
     return any(seen.saying.place in _EXPLAINS for seen in one.seen)
 
 
-def _wanted(candidates: Sequence[Candidate], causes: Sequence[FoundCause]) -> Iterator[tuple[str, str]]:
+def _wanted(
+    candidates: Sequence[Candidate],
+    causes: Sequence[FoundCause],
+    lookup_with: Callable[[Mapping[str, Value]], Lookup],
+) -> Iterator[tuple[str, str]]:
     for candidate in candidates:
-        yield from ((fact, candidate.playbook.id) for fact in candidate.best.unknown)
+        lookup = lookup_with(candidate.facts)
+        roots = [root for fact in candidate.best.unknown for root in roots_of(fact, lookup)]
+        yield from ((root, candidate.playbook.id) for root in roots if isinstance(lookup(root), Unknown))
     for found in causes[:3]:
         for spec in found.playbook.spec.hypotheses if found.playbook else ():
             if spec.experiment.run is not None or not _is_open(spec.id, found.cause.hypotheses):
                 continue
             names = [name for text in spec.experiment.confirm for name in parse(text).facts()]
-            yield from ((name, found.cause.id) for name in names if isinstance(found.lookup(name), Unknown))
+            unknown = [name for name in names if isinstance(found.lookup(name), Unknown)]
+            yield from ((root, found.cause.id) for name in unknown for root in roots_of(name, found.lookup))
 
 
 def _is_open(name: str, hypotheses: Sequence[Hypothesis]) -> bool:

@@ -30,7 +30,10 @@ def _as_object(diagnosis: Diagnosis) -> dict[str, Any]:
         "vllm_version": diagnosis.version,
         "symptom": diagnosis.symptom,
         "causes": [_cause(one) for one in diagnosis.causes],
-        "missing": [{"evidence": one.evidence, "decides": list(one.decides)} for one in diagnosis.missing],
+        "missing": [
+            {"evidence": one.evidence, "decides": list(one.decides), "supplied_by": one.supplied_by}
+            for one in diagnosis.missing
+        ],
         "attempts": [_attempt(one) for one in diagnosis.attempts],
         "notes": list(diagnosis.notes),
         "facts": [_fact(name, fact) for name, fact in diagnosis.facts.items() if isinstance(fact, Known)],

@@ -18,6 +18,7 @@ from playbooks.diagnosis_report import (
     seconds_of,
     value_of,
     where_of,
+    would_tell,
 )
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _facts(facts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _missing(missing: Iterable[Mapping[str, Any]]) -> list[str]:
-    return _list("What would tell more", (_text(f"{one['evidence']}: {', '.join(one['decides'])}") for one in missing))
+    return _list("What would tell more", (_text(would_tell(one)) for one in missing))
 
 
 def _list(title: str, items: Iterable[str]) -> list[str]:

@@ -54,7 +54,7 @@ def markdown(diagnosis: Mapping[str, Any]) -> str:
         lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
     if diagnosis["missing"]:
         lines += ["", "## What would tell more", ""]
-        lines += [f"- {one['evidence']}: {', '.join(one['decides'])}" for one in diagnosis["missing"]]
+        lines += [f"- {would_tell(one)}" for one in diagnosis["missing"]]
     return mask("\n".join(lines) + "\n")
 
 
@@ -86,6 +86,12 @@ def where_of(cause: Mapping[str, Any]) -> str:
     """Its kind, layer and stage in words."""
     words = (cause["kind"], f"{cause['layer'] or 'unknown'} layer", f"stage {cause['stage'] or 'unknown'}")
     return ", ".join(word for word in words if word)
+
+
+def would_tell(missing: Mapping[str, Any]) -> str:
+    """Evidence, what gives it (a case kept by an older release lacks that), and the causes that it decides about."""
+    by = f" ({missing['supplied_by']})" if missing.get("supplied_by") else ""
+    return f"{missing['evidence']}{by}: {', '.join(missing['decides'])}"
 
 
 def place_of(line: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from playbooks.library import Loaded
 from playbooks.offers import offers_of
 from playbooks.schema import Playbook, Wording
 from playbooks.template import new_playbook
+from tui.diagnosis_words import would_tell
 
 if TYPE_CHECKING:
     from playbooks.diagnosis import Diagnosis
@@ -149,6 +150,36 @@ def test_an_unknown_condition_lowers_the_confidence_and_is_named_as_missing() ->
     found = diagnosed(BANNER + ENGINE + traceback("ValueError: pool of 16 is too small"), one)
     assert found.causes[0].cause.confidence < 0.95
     assert next((item.evidence, item.decides) for item in found.missing) == ("gpu processes", ("held",))
+
+
+@pytest.mark.parametrize(
+    ("condition", "evidence", "option"),
+    [
+        ("launch.dtype is set", "launch", "--launch"),
+        ("launch.env.HF_TOKEN is set", "environment", '--launch "NAME=VALUE vllm serve …"'),
+        ("model.hidden_size > 1", "config.json", "--model-dir"),
+        ("gpu.orphan_gib > 1", "gpu processes", "--host-state"),
+        ("packages.torch is set", "engine packages", "--engine"),
+        ("neighbours.count > 1", "deployment", "--deployment"),
+        ("memory.utilization_now > 0.5", "launch", "--launch"),
+        ("gpu.strangers_gib > 1", "gpu processes", "--here"),
+    ],
+)
+def test_what_would_tell_more_names_the_option_that_gives_it(condition: str, evidence: str, option: str) -> None:
+    one = playbook("held", {"log": "pool of", "when": [condition]})
+    found = diagnosed(BANNER + ENGINE + traceback("ValueError: pool of 16 is too small"), one)
+    missing = next(item for item in found.missing if item.evidence == evidence)
+    assert missing.decides == ("held",)
+    assert option in missing.supplied_by
+    assert missing.supplied_by in would_tell(missing)
+
+
+def test_a_log_that_ends_in_a_failure_has_said_all() -> None:
+    one = playbook("held", {"log": "pool of", "when": ["weights.gib > 1"]})
+    found = diagnosed(BANNER + ENGINE + traceback("ValueError: pool of 16 is too small"), one)
+    assert not [item for item in found.missing if item.evidence == "more of the log"]
+    waiting = playbook("waits", {"log": "Initializing a V1 LLM engine", "at_end": True, "when": ["weights.gib > 1"]})
+    assert "more of the log" in [item.evidence for item in diagnosed(BANNER + ENGINE, waiting).missing]
 
 
 @pytest.mark.parametrize(("launch", "confidence"), [(None, 0.45), ("vllm serve acme/small --enforce-eager", 0.95)])

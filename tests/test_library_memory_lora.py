@@ -90,7 +90,7 @@ STARTS = {
     "the CPU backend asks for a share of the host": (
         "ValueError: Available memory on node 0 (7.61/10.96 GiB) on startup is less than desired CPU memory utilization "
         "(0.92, 10.09 GiB). Decrease --gpu-memory-utilization or reduce CPU memory used by other processes.\n",
-        "vllm serve acme/m-1b",
+        "vllm serve acme/m-7b",
         "utilization-exceeds-free-memory-at-startup",
     ),
     "weights above the card": (
@@ -125,7 +125,7 @@ STARTS = {
     ),
     "no blocks, a small model beside others that start": (
         v1("0.16.0", LOADING, SMALL, info("Available KV cache memory: -2.30 GiB", "gpu_worker.py"), failed(NO_BLOCKS)),
-        "vllm serve acme/m-1b --gpu-memory-utilization 0.2",
+        "vllm serve acme/m-7b --gpu-memory-utilization 0.2",
         "concurrent-start-memory-race",
     ),
     "no blocks, V1 before 0.9.1 beside another server": (
@@ -140,7 +140,7 @@ STARTS = {
     ),
     "no blocks, V0's CPU worker": (
         "ValueError: No available memory for the cache blocks. Try increasing `VLLM_CPU_KVCACHE_SPACE` when initializing the engine.\n",
-        "VLLM_CPU_KVCACHE_SPACE=0 vllm serve acme/m-1b",
+        "VLLM_CPU_KVCACHE_SPACE=0 vllm serve acme/m-7b",
         "kv-cache-size-zero",
     ),
     "a pool in bytes above the card": (

@@ -49,9 +49,10 @@ def where_it_stops(diagnosis: Diagnosis) -> str:
 
 
 def would_tell(missing: Missing) -> str:
-    """`config.json: decides about A, B`."""
+    """`config.json (--model-dir DIR …): decides about A, B`."""
     decides = ", ".join(missing.decides) or "the cause"
-    return f"{_WHERE.get(missing.evidence, missing.evidence)}: decides about {decides}"
+    by = f" ({missing.supplied_by})" if missing.supplied_by else ""
+    return f"{_WHERE.get(missing.evidence, missing.evidence)}{by}: decides about {decides}"
 
 
 def change_of(offer: Offer) -> str:
