@@ -383,6 +383,23 @@ def test_several_nodes_whose_log_just_stops_wait_for_a_peer(library: tuple[Loade
     assert causes(library, one_node, f"{SERVE} --tensor-parallel-size 2")[:1] == ["worker-stopped-hang"]
 
 
+@pytest.mark.parametrize("cut", [2, 3, 4])
+def test_one_rank_alone_waits_for_nobody(library: tuple[Loaded, ...], cut: int) -> None:
+    """A log that merely stops is no hang of other ranks where there are none."""
+    lines = [
+        "INFO 03-02 10:11:12 [api_server.py:1772] vLLM API server version 0.19.0",
+        "INFO 03-02 10:11:13 [core.py:93] Initializing a V1 LLM engine (v0.19.0) with config: model='m', "
+        "tensor_parallel_size={ranks}, pipeline_parallel_size=1, data_parallel_size=1",
+        "INFO 03-02 10:11:14 [parallel_state.py:1203] world_size={ranks} rank=0 local_rank=0 "
+        "distributed_init_method=tcp://127.0.0.1:41357 backend=nccl",
+        "INFO 03-02 10:11:15 [gpu_model_runner.py:3549] Starting to load model m...",
+    ]
+    alone, several = ("\n".join(lines[:cut]).format(ranks=ranks) + "\n" for ranks in (1, 2))
+    given = Given("engine.log")
+    assert not diagnose(read_text([alone]), library, read_wrappers(), given).causes
+    assert diagnose(read_text([several]), library, read_wrappers(), given).causes
+
+
 def test_a_server_that_is_up_may_still_answer_wrongly(library: tuple[Loaded, ...]) -> None:
     assert causes(library, V1.format(version="0.32.0") + "\n" + LONG + SERVING) == ["length-beyond-trained-context"]
     broken = "ERROR 03-02 10:12:00 [hf.py:486] jinja2.exceptions.TemplateSyntaxError: unexpected '}'\n"
