@@ -11,11 +11,15 @@ from textual.widgets import Input
 
 from engine_probe.facts import Unknown
 from engine_probe.hardware.gpus import GpuState
+from playbooks.alert import Alert
 from tests import monitor_samples as hosts
+from tests.memory_logs import LOADING, failed, v1
 from tests.monitor_samples import ALERTS, EIGHT, FakeWatch, known
 from tests.test_tui_console import keys_of
 from tests.tui_samples import NOON, backend, until, until_still
 from tui.app import ConsoleApp
+from tui.monitor_evidence import evidence_of, launch_of
+from tui.screens.diagnosis import DiagnosisScreen
 from tui.screens.dialogs import AskText
 from tui.screens.facts_dialog import FactsDialog
 from tui.screens.help import HelpScreen
@@ -23,6 +27,7 @@ from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.monitor import MonitorScreen
 from tui.screens.start import StartScreen
 from tui.themes.glyphs import ASCII, UNICODE
+from tui.widgets.step_pane import StepPane
 from tui.widgets.words import Words
 
 SIZES = [(80, 24), (100, 30), (120, 36), (200, 50), (250, 60)]
@@ -486,6 +491,34 @@ async def test_d_opens_the_log_of_the_marked_model(tmp_path):
         await pilot.press("up", "d")
         await until(pilot, lambda: "engine.log" in drawn(app)[-1])
         assert app.screen is screen
+
+
+async def test_a_diagnosis_from_the_monitor_knows_the_launch_and_the_host(tmp_path):
+    log = tmp_path / "engine.log"
+    log.write_text(v1("0.13.0", LOADING, failed("AssertionError: 14336 is not divisible by 3", "utils.py:divide")))
+    argv = ("python3", "vllm", "serve", "acme/m-7b", "--tensor-parallel-size", "3", "--api-key", "***")
+    server = replace(
+        hosts.CODE, log=str(log), argv=argv, state="failed", stage_detail="AssertionError: 14336", gpus=(6,)
+    )
+    evidence = evidence_of(server, replace(EIGHT, servers=(server,)))
+    assert evidence.launch.arg("tensor-parallel-size") == 3
+    facts = evidence.facts(evidence.launch, "0.13.0")
+    assert facts["gpu.name"].origin.endswith("GPU 6")
+    assert launch_of(replace(server, argv=())) is None
+    alert = Alert("error", "code-13b: failed", "code-13b", None, server.pid, "Press d.")
+    app = console(replace(EIGHT, servers=(server,)), alerts=(alert,))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await monitor_of(pilot)
+        await focus(pilot, "alerts")
+        assert "d log" in keys_of(app)
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, LogViewerScreen) and "14336" in text_of(app))
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, DiagnosisScreen))
+        await until(pilot, lambda: "heads-not-divisible-by-tp" in text_of(app))
+        words = app.screen.query_one(StepPane).body.plain
+        assert "the launch is not known" not in words
+        assert "no state of the host was given" not in words
 
 
 async def test_help_and_copy_and_bare(tmp_path):

@@ -15,7 +15,10 @@ from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine_probe.launch import Deployment
+    from playbooks.evidence import Evidence
     from tui.opened_log import OpenedLog
     from tui.widgets.diagnosis import Proof
 
@@ -50,9 +53,14 @@ class Places:
 class LogJumps(LogLooks):
     """What goes on from a line that is looked at; `_go_on_jumping` between two steps of reading."""
 
-    def __init__(self, log: OpenedLog, deployment: Deployment | None = None) -> None:
+    def __init__(
+        self,
+        log: OpenedLog,
+        deployment: Deployment | None = None,
+        evidence: Callable[[], Evidence] | None = None,
+    ) -> None:
         super().__init__(log)
-        self._deployment = deployment
+        self._deployment, self._evidence = deployment, evidence
         self._wants_first_match = self._wants_cause = False
         self._places = Places()
         self._gone_to: tuple[int | None, int] = (None, 0)
@@ -72,7 +80,7 @@ class LogJumps(LogLooks):
         from tui.log_diagnosis import logs_shown  # noqa: PLC0415
         from tui.screens.diagnosis import DiagnosisScreen  # noqa: PLC0415
 
-        evidence = Evidence(deployment=self._deployment)
+        evidence = self._evidence() if self._evidence is not None else Evidence(deployment=self._deployment)
         generation = self._log.generation
         self.app.push_screen(
             DiagnosisScreen(

@@ -27,7 +27,7 @@ from tui.widgets.log_wanted_words import words_of
 from tui.widgets.words import Words, apart, part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from engine_probe.launch import Deployment
     from engine_probe.logs.index_stream import LogLine
+    from playbooks.evidence import Evidence
     from tui.opened_log import OpenedLog
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.01, 0.1
@@ -66,9 +67,19 @@ class LogViewerScreen(LogJumps):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("logs")]
     DEFAULT_CSS = "LogViewerScreen #log-title { height: 1; padding: 0 1; background: $panel; }"
 
-    def __init__(self, log: OpenedLog, *, is_inner: bool = False, deployment: Deployment | None = None) -> None:
-        """`is_inner`: it lies over another screen, which owns the log. `deployment`: what the log tells of."""
-        super().__init__(log, deployment)
+    def __init__(
+        self,
+        log: OpenedLog,
+        *,
+        is_inner: bool = False,
+        deployment: Deployment | None = None,
+        evidence: Callable[[], Evidence] | None = None,
+    ) -> None:
+        """`is_inner`: it lies over another screen, which owns the log. `deployment`: what the log tells of.
+
+        `evidence`: makes what is known beside the log, in place of a deployment.
+        """
+        super().__init__(log, deployment, evidence)
         self._is_inner = is_inner
         self._filtering = False
         self._silence = Silence(log)

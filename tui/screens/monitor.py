@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from textual.content import Content
 
     from playbooks.alert import Alert
+    from playbooks.evidence import Evidence
     from tui.screens.monitor_layout import Pane
     from tui.widgets.one_line import TabLine
     from tui.widgets.row_pane import Row, RowPane
@@ -230,6 +231,13 @@ class MonitorScreen(MonitorEnds):
         self.console.open_start()
 
     def do_model_log(self) -> None:
-        server = self.server_of_marked
-        if server is not None and server.log is not None:
-            self.open_log(Path(server.log))
+        server, reading = self.server_of_marked, self.reading
+        if server is None or server.log is None or reading is None:
+            return
+
+        def evidence() -> Evidence:
+            from tui.monitor_evidence import evidence_of  # noqa: PLC0415 -- most logs are only read
+
+            return evidence_of(server, reading)
+
+        self.open_log(Path(server.log), evidence)

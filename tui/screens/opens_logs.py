@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import AskText
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playbooks.evidence import Evidence
 
 
 class OpensLogs(ConsoleScreen):
@@ -25,7 +31,8 @@ class OpensLogs(ConsoleScreen):
         if text:
             self.open_log(Path(text).expanduser())
 
-    def open_log(self, path: Path) -> None:
+    def open_log(self, path: Path, evidence: Callable[[], Evidence] | None = None) -> None:
+        """`evidence`: what is known beside the log; asked for when it is diagnosed."""
         from tui.opened_log import OpenedLog  # noqa: PLC0415 -- the first screen needs nothing of logs
         from tui.screens.own_log import OwnLogViewer  # noqa: PLC0415 -- as above
 
@@ -34,7 +41,7 @@ class OpensLogs(ConsoleScreen):
         except InputError as trouble:
             self.tell(str(trouble), style="$error bold")
             return
-        self.app.push_screen(OwnLogViewer(log, is_inner=True))
+        self.app.push_screen(OwnLogViewer(log, is_inner=True, evidence=evidence))
 
 
 def trouble_with_path(text: str) -> str | None:
