@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import sys
+import termios
 from dataclasses import replace
 
 import pytest
@@ -187,19 +188,43 @@ async def test_a_bug_is_kept_for_the_error_file_and_not_printed(monkeypatch):
     assert app._exit_renderables == []
 
 
-def test_console_whose_terminal_is_gone_ends(tmp_path):
-    """As when the ssh connection breaks: a pseudo-terminal that is closed while the first screen stands."""
+def console_on_a_terminal(home) -> tuple[int, int, bytes]:
+    """Its pid, its terminal and what was drawn, once the first screen stands. Only the clean way out can end it."""
+    program = "import tui.app_run, tui.cli; tui.app_run.HANGUP_SECONDS = 3600; tui.cli.main()"
     pid, terminal = pty.fork()
     if pid == 0:
-        os.environ.update(TERM="xterm", HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path))
-        os.execv(sys.executable, [sys.executable, "-m", "tui.cli"])
+        os.environ.update(TERM="xterm", HOME=str(home), XDG_STATE_HOME=str(home))
+        os.execv(sys.executable, [sys.executable, "-c", program])
     seen = b""
     while b"1 Monitor" not in seen:
         seen += os.read(terminal, 65536)
+    return pid, terminal, seen
+
+
+@pytest.mark.timeout(120)
+def test_console_whose_terminal_is_gone_ends_by_the_clean_way(tmp_path):
+    """As when the ssh connection breaks: a pseudo-terminal that is closed while the first screen stands."""
+    pid, terminal, _ = console_on_a_terminal(tmp_path)
     os.close(terminal)
     ended, status = os.waitpid(pid, 0)
     assert ended == pid
-    assert os.waitstatus_to_exitcode(status) in (128 + signal.SIGHUP, -signal.SIGHUP)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_signal_leaves_the_terminal_as_it_was(tmp_path, number):
+    pid, terminal, seen = console_on_a_terminal(tmp_path)
+    assert not termios.tcgetattr(terminal)[3] & termios.ICANON
+    os.kill(pid, number)
+    while b"\x1b[?1049l" not in seen[-4096:] or b"\x1b[?25h" not in seen[-4096:]:
+        seen += os.read(terminal, 65536)
+    flags = termios.tcgetattr(terminal)[3]
+    assert flags & termios.ICANON
+    assert flags & termios.ECHO
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 128 + number
+    os.close(terminal)
 
 
 async def test_q_asked_twice_leaves():

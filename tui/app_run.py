@@ -10,6 +10,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from tui.terminal_driver import TerminalDriver, is_there
+
 if TYPE_CHECKING:
     from tui.app import ConsoleApp
 
@@ -18,19 +20,27 @@ _GARBAGE_THRESHOLDS = (2_000, 10, 10)
 _STARTED_SECONDS = 3.0
 
 
-def _end_without_terminal(app: ConsoleApp) -> None:
-    """The terminal is gone: nothing is written to it any more, because Textual waits for ever for what it wrote.
+def _hang_up(app: ConsoleApp) -> None:
+    """SIGHUP: somebody sent it, and the terminal is restored as by any signal; or the terminal is gone.
 
-    If the way out is blocked all the same, the process ends; the probe sees that and cleans up by itself.
+    Then nothing more is written to it. If the way out is blocked all the same, the process ends; the probe sees that
+    and cleans up by itself.
     """
+    if not is_there(sys.__stdin__.fileno() if sys.__stdin__ is not None else 0):
+        # A shell that ends sends it once more: the first has begun the way out, and a second would cut it short.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)
+        _write_nowhere()
+        last_resort = threading.Timer(HANGUP_SECONDS, os._exit, (128 + signal.SIGHUP,))
+        last_resort.daemon = True
+        last_resort.start()
+    app.end_by_signal(signal.SIGHUP)
+
+
+def _write_nowhere() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
             os.dup2(nowhere, stream.fileno())
-    last_resort = threading.Timer(HANGUP_SECONDS, os._exit, (128 + signal.SIGHUP,))
-    last_resort.daemon = True
-    last_resort.start()
-    app.end_by_signal(signal.SIGHUP)
 
 
 def _keep_what_stays() -> None:
@@ -44,6 +54,7 @@ async def run_app(app: ConsoleApp) -> int:
     loop = asyncio.get_running_loop()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)  # a command that ends soon postpones it (tui/cli.py); this one stays
     loop.call_later(_STARTED_SECONDS, _keep_what_stays)
+    app.driver_class = TerminalDriver
     loop.add_signal_handler(signal.SIGTERM, app.end_by_signal, signal.SIGTERM)
-    loop.add_signal_handler(signal.SIGHUP, _end_without_terminal, app)
+    loop.add_signal_handler(signal.SIGHUP, _hang_up, app)
     return await app.run_async() or 0
