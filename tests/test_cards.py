@@ -10,7 +10,7 @@ from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.hardware.gpus import Gpu, GpuState
 from engine_probe.hardware.host import HostState
-from engine_probe.memory.cards import CPU, catalogue, find_model, host_card, live_cards, parse_gpus
+from engine_probe.memory.cards import CPU, catalogue, find_model, host_card, live_cards, parse_gpus, unlisted
 
 
 def measured(value: float) -> Known:
@@ -94,6 +94,45 @@ def test_only_the_card_itself_counts_as_an_a100() -> None:
 def test_what_is_no_gpu_is_one_clear_error(text: str, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         parse_gpus(text)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("L4-24GBxL4", "L4-24GB"),
+        ("4xH100-80GBB", "H100-80GB"),
+        ("8xA100-80GB8", "A100-80GB"),
+        ("H100 80GB junk", "H100-80GB"),
+        ("1xH100-80GB-80GB", "H100-80GB"),
+        ("8xx100-80GB", "H100-80GB"),
+        ("A100-80GB x 4", "A100-80GB"),
+        ("H10O-80GB", "H100-80GB"),
+        ("L4O-48GB", "L40-48GB"),
+        ("A6OOO-48GB", "RTX-A6000-48GB"),
+        ("H100-800GB", "H100-80GB"),
+        ("A100-80", "A100-80GB"),
+        ("2xcpu-64GB", "cpu-64GB"),
+        ("cpu-64", "cpu-64GB"),
+        ("cpu", "cpu-64GB"),
+    ],
+)
+def test_a_word_that_only_begins_like_a_gpu_is_refused_with_the_nearest_one(word: str, near: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_gpus(word)
+    assert error.value.nearest == near
+
+
+def test_a_size_written_otherwise_is_that_of_the_catalogue() -> None:
+    assert {parse_gpus(word)[0].name for word in ("A100 80G", "A100-80GiB", "A100_80 GB")} == {"A100-80GB"}
+
+
+def test_a_card_that_counts_by_its_name_is_said() -> None:
+    (said,) = unlisted(parse_gpus("2xRTX-4099-48GB,1xL4"))
+    assert said.startswith(
+        "RTX-4099-48GB is not in the catalogue of GPUs; its size less what drivers usually keep: 44.2 to"
+    )
+    assert "known and near: RTX-409" in said
+    assert unlisted(parse_gpus("8xH100-80GB")) == ()
 
 
 def test_the_nearest_name_is_offered() -> None:

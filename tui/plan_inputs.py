@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine_probe.deployment_sources import read_source
 from engine_probe.errors import InputError
 from engine_probe.flags import parse_version
-from engine_probe.memory.cards import host_card, live_cards, parse_gpus
+from engine_probe.memory.cards import host_card, live_cards, parse_gpus, unlisted
 from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
 from engine_probe.memory.read_model import read_model
@@ -75,7 +75,7 @@ def inputs_of(deployment: Deployment, gpus: str | None = None, version: str | No
     cards, host = _hardware(gpus, is_cpu=release.is_cpu)
     learned, trouble = learned_or_nothing()
     on_cpu = _without_gpus(deployment, release) if gpus is None and release.is_cpu else None
-    note = "; ".join(one for one in (release.note, on_cpu, trouble) if one) or None
+    note = "; ".join(one for one in (release.note, on_cpu, *unlisted(cards), trouble) if one) or None
     learned_of = Lookup(learned, release.text) if learned.starts else None
     return PlanInputs(deployment, shapes, tuple(cards), release.text, host, note, learned_of=learned_of)
 

@@ -13,7 +13,7 @@ from engine_probe.facts import Known, Unknown
 from engine_probe.memory.estimates import Estimate, exact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from engine_probe.hardware.gpus import Gpu, GpuState
     from engine_probe.hardware.host import HostState
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _GROUP = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?([A-Za-z][\w .+-]*|\d{4}\w*(?:[ -][\w .+-]*)?)", re.ASCII)
 _SIZE = re.compile(r"[ _-]?(\d{1,4})\s*G(?:i?B)?$", re.IGNORECASE)
+_SIZES = re.compile(r"\d\s*G(?:i?B)?(?![a-z0-9])|\d\s*GB", re.IGNORECASE)
+_LOOKALIKES = (str.maketrans("o", "0"), str.maketrans("oil", "011"))
+_MOST_TIMES_ITS_SIBLING = 4
 _CPU = re.compile(r"cpu-(\d{1,5})\s*G(?:i?B)?", re.IGNORECASE)
 MOST_CARDS = 1024
 CPU = "cpu"
@@ -126,19 +129,53 @@ def _group(group: str, text: str) -> tuple[int, Model]:
     count = int(match[1] or 1)
     if count < 1:
         raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU at all; write it like 8xA100-80GB")
-    model = find_model(match[2])
-    if model is None:
-        near = nearest_word(match[2], [one.name.rpartition("-")[0] for one in catalogue().values()])
-        raise InputError(
-            f'--gpus {text[:60]}: no GPU "{match[2][:40]}" is known; add its size, such as {match[2][:20]}-24GB',
-            nearest=near,
-        )
-    return count, model
+    return count, _named(match[2].strip(), text)
+
+
+def _named(word: str, text: str) -> Model:
+    """By the catalogue, else by the size that the word ends with. Raises InputError."""
+    model = find_model(word)
+    if model is not None and (model in catalogue().values() or _may_be(word)):
+        return model
+    asked = f"--gpus {text[:60]}: "
+    if _folded(word).startswith(CPU):
+        raise InputError(f"{asked}a host's memory is described alone, with its size: cpu-64GB", nearest="cpu-64GB")
+    near = _meant(word)
+    if model is not None:
+        raise InputError(f'{asked}"{word[:40]}" is no GPU; write it like {near or "8xA100-80GB"}', nearest=near)
+    example = near if near is not None and _SIZE.search(near) else f"{word[:20]}-24GB"
+    raise InputError(f'{asked}no GPU "{word[:40]}" is known; add its size, such as {example}', nearest=near)
+
+
+def _meant(word: str) -> str | None:
+    misread = _misread(_SIZE.sub("", word))
+    if misread is not None:
+        return misread.name
+    known = {model.name for model in catalogue().values()}
+    return nearest_word(word, [*known, *(name.rpartition("-")[0] for name in sorted(known))])
+
+
+def _may_be(word: str) -> bool:
+    """Whether a card that the catalogue lacks may be called so: a name, and its size once at the end."""
+    size = _SIZE.search(word)
+    stem = word[: size.start()] if size is not None else ""
+    if size is None or _SIZES.search(stem) or _folded(stem).startswith(CPU):
+        return False
+    sibling = catalogue().get(_folded(stem))
+    if sibling is not None:
+        return int(size[1]) <= _MOST_TIMES_ITS_SIBLING * sibling.nominal_gb
+    return _misread(stem) is None and not re.match(r"x\d", _folded(stem))
+
+
+def _misread(stem: str) -> Model | None:
+    """A card of the catalogue, where letters stand for the digits that look like them."""
+    read = (catalogue().get(_folded(stem).translate(table)) for table in _LOOKALIKES)
+    return next((model for model in read if model is not None), None)
 
 
 def find_model(word: str) -> Model | None:
     """By a name as people, drivers or torch write it: `A100-80GB`, `RTX4090-24GB`, `NVIDIA H100 80GB HBM3`, `L4`."""
-    known = catalogue().get(_folded(word))
+    known = catalogue().get(_folded(_SIZE.sub(r"-\1GB", word.strip())))
     if known is not None:
         return known
     plain = re.sub(r"hbm\d\w?|sxm\d?|pcie", "", _folded(word))
@@ -163,6 +200,16 @@ def _by_size(word: str, nominal_gb: int) -> Model | None:
     )
     capability, family = (None, "unknown") if sibling is None else (sibling.capability, sibling.family)
     return Model(word.strip()[:40], nominal_gb, total, capability, family)
+
+
+def unlisted(cards: Iterable[Card]) -> tuple[str, ...]:
+    """What is to be said of cards that count by the size in their name alone, once a name."""
+    names = {card.name: card for card in cards if card.total_gib.source.startswith("computed: ")}
+    return tuple(
+        f"{card.total_gib.source.removeprefix('computed: ')}: {card.total_gib.low:.1f} to {card.total_gib.high:.1f} GiB"
+        + (f" (known and near: {near})" if (near := _meant(name)) is not None else "")
+        for name, card in names.items()
+    )
 
 
 def _folded(word: str) -> str:
