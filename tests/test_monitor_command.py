@@ -176,6 +176,14 @@ def test_on_a_terminal_the_text_is_as_wide_as_it(two_gpus: FakeDriver, tmp_path:
     assert len(row) <= 60
 
 
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_on_a_terminal_that_cannot_be_drawn_on_it_prints(two_gpus: FakeDriver, tmp_path: Path, term: str) -> None:
+    settings = " ".join(f"{name}={value}" for name, value in two_gpus.settings().items())
+    with on_terminal(f"env {settings} TERM={term} {ON_TERMINAL} monitor", tmp_path) as terminal:
+        assert terminal.wait_for_end() in (0, 1)
+    assert "71.8 / 80.0" in terminal.drawn
+
+
 class Following:
     """The command with --follow; what it prints is waited for."""
 

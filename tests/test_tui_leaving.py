@@ -159,7 +159,7 @@ def test_without_a_terminal_there_is_one_clear_line(monkeypatch, is_terminal, te
     monkeypatch.delenv("TERM", raising=False)
     if term is not None:
         monkeypatch.setenv("TERM", term)
-    with pytest.raises(InputError, match=r"needs a terminal.*replay"):
+    with pytest.raises(InputError, match=r"needs a terminal.*monitor --once.*replay"):
         run_console(start="wizard")
 
 

@@ -349,7 +349,8 @@ def _demand_terminal() -> None:
         why = "TERM is not set" if not os.environ.get("TERM") else "TERM=dumb cannot move the cursor"
     else:
         return
-    raise InputError(f"the console needs a terminal, and {why}; `vllm-console replay` works without one")
+    without = "`vllm-console monitor --once` and `vllm-console replay` work without one"
+    raise InputError(f"the console needs a terminal, and {why}; {without}")
 
 
 def run_console(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import time
@@ -45,7 +46,7 @@ def _in_range(_ctx: click.Context, param: click.Parameter, seconds: float | None
 def monitor(once: bool, follow: bool, interval: float | None, as_json: bool, ascii_only: bool) -> int:
     """Show the memory of the GPUs and of this host: whose it is, what it is for, and what is wrong with it.
 
-    On a terminal it opens the monitor. With --once, --follow or --json, or without a terminal, it prints.
+    On a terminal it opens the monitor. With --once, --follow or --json, or without one to draw on, it prints.
 
     \b
     vllm-console monitor --once
@@ -74,7 +75,9 @@ def monitor(once: bool, follow: bool, interval: float | None, as_json: bool, asc
 
 
 def _has_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    """One that can be drawn on, and that keys come from."""
+    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    return is_terminal and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def _open_screen(seconds: float, *, ascii_only: bool) -> int:
