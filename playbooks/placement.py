@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Unknown
 from engine_probe.launch import Frozen
 from engine_probe.memory.accounting import Asked, rank_memory
+from engine_probe.memory.accounting_rules import newer_than_known
 from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
 from engine_probe.memory.limits import Neighbours, WhyNot, refused_by_config
@@ -94,7 +95,8 @@ def plan_of(
         placed.append(_placed(launch, asked, by_index, before, rank_of))
     models = tuple(_after_all(placed, by_index) if at_once else placed)
     needs = host_needs(models, host)
-    return Plan(deployment, tuple(cards), version, models, needs, needs.notes)
+    newer = newer_than_known(version)
+    return Plan(deployment, tuple(cards), version, models, needs, (*((newer,) if newer else ()), *needs.notes))
 
 
 def _learned(launch: Launch, cards: Mapping[int, Card], learned_of: LearnedOf | None) -> Mapping[str, Correction]:

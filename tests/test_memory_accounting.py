@@ -10,7 +10,7 @@ import pytest
 from engine_probe.errors import InputError
 from engine_probe.facts import Unknown
 from engine_probe.launch import Launch
-from engine_probe.memory.accounting_rules import outside_of, rules_of
+from engine_probe.memory.accounting_rules import newer_than_known, outside_of, rules_of
 from engine_probe.memory.accounting_values import batch_of, capture_sizes, values_of
 from engine_probe.memory.estimates import exact
 from engine_probe.memory.limits import Neighbours
@@ -107,8 +107,21 @@ def test_an_unknown_release_covers_the_known_ones_and_says_so(llama: ModelShape)
     assert unknown.utilization == 0.92
 
 
-def test_a_release_after_the_last_row_counts_as_the_newest() -> None:
-    assert rules_of("7.0.0") == rules_of("0.33.0")
+def test_a_release_after_the_last_row_counts_as_the_newest_in_wider_ranges(llama: ModelShape) -> None:
+    assert rules_of("7.0.0")[:1] == rules_of("0.33.0")
+    newest, later = (memory_of(llama, version, max_model_len=8192).kv_pool for version in ("0.33.0", "0.34.0"))
+    assert not isinstance(newest, Unknown)
+    assert not isinstance(later, Unknown)
+    assert later.value == newest.value
+    assert later.low < newest.low - 1
+    assert later.high >= newest.high
+
+
+@pytest.mark.parametrize(("version", "is_newer"), [("1.9.0", True), ("0.34.0", True), ("0.33.9", False), (None, False)])
+def test_a_release_that_nobody_has_read_is_said(version: str | None, is_newer: bool) -> None:
+    said = newer_than_known(version)
+    assert (said is not None) is is_newer
+    assert said is None or f"vLLM {version} is newer than all that is known here" in said
 
 
 def test_rows_follow_one_another_without_gaps_and_name_their_evidence() -> None:

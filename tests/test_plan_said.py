@@ -114,3 +114,13 @@ def test_a_gpu_that_others_fill_is_left_for_one_that_is_free(plan: Plan, monkeyp
     assert code == 1
     assert "proposal: with one change all models fit" in out
     assert "  +  gpus: [7]" in out
+
+
+def test_a_release_newer_than_all_is_a_note_and_told_as_unknown(plan: Plan) -> None:
+    found = object_of(
+        plan(f"  - {{name: a, model: llama-8b, {SHORT}}}", "--gpus", "1xH100", "--vllm", "1.9.0", "--json")
+    )
+    assert found["notes"][0].startswith("vLLM 1.9.0 is newer than all that is known here")
+    assert found["models"][0]["sources"]["accounting"].startswith(
+        "declared: an unknown release of vLLM, counted as vLLM 0."
+    )

@@ -66,7 +66,12 @@ def rank_memory(asked: Asked, card: Card, rank: int, near: Neighbours) -> RankMe
         return on_cpu(asked, rows[0], card, rank, near)
     weights = _weights(asked, rank, card.family)
     found = [_by_rules(asked, rules, card, rank, near, weights) for rules in rows]
-    return found[0] if len(found) == 1 else covering(found)
+    return found[0] if len(found) == 1 else covering(found, _counted_as(asked.version, rows[0]))
+
+
+def _counted_as(version: str | None, newest: Rules) -> str:
+    """The name of rules that are none's own."""
+    return f"an unknown release of vLLM, counted as {'the newest' if version is None else newest.name}"
 
 
 def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours, weights: Amount) -> RankMemory:

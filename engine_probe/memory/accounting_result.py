@@ -86,8 +86,8 @@ def left_of(whole: Amount, parts: Iterable[Amount]) -> Amount:
     return Estimate(whole.value - off.value, whole.low - off.high, whole.high - off.low, source)
 
 
-def covering(found: Sequence[RankMemory]) -> RankMemory:
-    """For an unknown release: the newest one's values; the ranges reach over those of all."""
+def covering(found: Sequence[RankMemory], rules: str) -> RankMemory:
+    """For an unknown release, called `rules`: the newest one's values; the ranges reach over those of all."""
     newest = found[0]
     parts = newest.parts
     widened = {
@@ -96,7 +96,7 @@ def covering(found: Sequence[RankMemory]) -> RankMemory:
     }
     return replace(
         newest,
-        rules="an unknown release of vLLM, counted as the newest",
+        rules=rules,
         parts=Parts(**widened),  # type: ignore[arg-type]
         budget=_estimate(_around(newest.budget, [one.budget for one in found]), newest.budget),
         kv_pool=_around(newest.kv_pool, [one.kv_pool for one in found]),

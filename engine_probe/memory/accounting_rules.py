@@ -71,16 +71,29 @@ class GraphCosts(NamedTuple):
 def rules_of(version: str | None, wants_v1: bool | None = None) -> tuple[Rules, ...]:
     """The row for a release, by itself or as VLLM_USE_V1 says; every row where the release is not known, newest first.
 
-    A release newer than all rows counts as the newest.
+    A release newer than all rows: all rows of the same engine, newest first: any of it may come back.
     """
     rows = _rules()
     parsed = parse_version(version) if version else None
     if parsed is None:
         return tuple(row for row in reversed(rows) if row.is_default)
-    fitting = [row for row in rows if row.first <= parsed < row.until] or [rows[-1]]
+    if parsed >= rows[-1].until:
+        return tuple(row for row in reversed(rows) if row.is_default and row.engine == "V1")
+    fitting = [row for row in rows if row.first <= parsed < row.until]
     if wants_v1 is not None:
         fitting = [row for row in fitting if (row.engine == "V1") is wants_v1] or fitting
     return tuple([row for row in fitting if row.is_default] or fitting)[:1]
+
+
+def newer_than_known(version: str | None) -> str | None:
+    """What is to be said of a release that nobody has read yet; None: it is known, or which one it is is not."""
+    parsed, newest = parse_version(version) if version else None, _rules()[-1]
+    if parsed is None or parsed < newest.until:
+        return None
+    return (
+        f"vLLM {version} is newer than all that is known here (before {_dotted(newest.until)}): it counts as "
+        f"{_dotted(newest.first)}, in wider ranges, and may do otherwise"
+    )
 
 
 @cache
