@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from engine_probe.literals import all_literals_of, have_all
+from engine_probe.numbers import number_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,12 +17,20 @@ if TYPE_CHECKING:
     from playbooks.schema import Wording
 
 SLOW_SECONDS = 0.25
-_NUMBER = re.compile(r"-?[\d,]*\d(?P<fraction>\.\d+)?")
+_SPACES = (
+    (re.compile(r"(?<!\\)\s+\?(?![?+])"), r"\\s*"),
+    (re.compile(r"(?<!\\)\s+(?=[*{])"), r"\\s"),
+    (re.compile(r"(?<!\\)\s+"), r"\\s+"),
+)
+"""`a ?b`: any white space between, or none; `a {2,4}b`: so much of it; `a b`: some."""
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
     """Raises re.error with the place in `text`."""
-    return re.compile(re.sub(r"(?<!\\)\s+", r"\\s+", text.strip()), re.IGNORECASE)
+    pattern = text.strip()
+    for spaces, instead in _SPACES:
+        pattern = spaces.sub(instead, pattern)
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def compile_frames(text: str) -> re.Pattern[str]:
@@ -97,12 +106,9 @@ class CompiledWording(Text):
 
 
 def to_value(text: str) -> Value:
-    """A number where the whole text is one, thousands separators allowed."""
-    number = _NUMBER.fullmatch(text)
-    if number is None:
-        return text
-    plain = text.replace(",", "")
-    return float(plain) if number["fraction"] else int(plain)
+    """A number where the whole text is one, thousands separators allowed. What cannot be one stays text."""
+    number = number_in(text)
+    return text if number is None else number
 
 
 def is_slow(pattern: re.Pattern[str], probes: tuple[str, ...], clock: Callable[[], float] = time.thread_time) -> bool:

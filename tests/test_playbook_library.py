@@ -149,3 +149,21 @@ def test_an_id_is_there_once(tmp_path: Path) -> None:
 def test_a_new_playbook_needs_a_name_and_a_family(name: str, family: str) -> None:
     with pytest.raises(InputError):
         new_playbook(name, family)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("out of memory", "OUT of\n  memory", True),
+        ("out of memory", "outof memory", False),
+        ("size ?= ?4", "size=4", True),
+        ("size ?= ?4", "size  =\n4", True),
+        ("a {2,3}b", "a  b", True),
+        ("a {2,3}b", "a b", False),
+        ("a *b", "ab", True),
+        (r"a\ b", "a b", True),
+        (r"a\ b", "a  b", False),
+    ],
+)
+def test_spaces_of_a_pattern(pattern: str, text: str, matches: bool) -> None:
+    assert (compile_pattern(pattern).fullmatch(text) is not None) == matches
