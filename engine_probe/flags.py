@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from engine_probe.launch import Launch
 
 Version = tuple[int, ...]
-_VERSION = re.compile(r"v?(\d+(?:\.\d+){0,3})(?:\.?(rc|post|dev|a|b)(\d*))?", re.IGNORECASE)
+_VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,3})(?:\.?(rc|post|dev|a|b)(\d{0,9}))?", re.IGNORECASE | re.ASCII)
+_RELEASE = re.compile(
+    r"v?\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?(?:rc|post|dev|a|b)\d{1,9}){0,2}(?:\+[a-z0-9.]{1,40})?", re.IGNORECASE | re.ASCII
+)
 _SUFFIX_ORDER = {"dev": -4, "a": -3, "b": -2, "rc": -1, None: 0, "post": 1}
 
 
@@ -88,6 +91,11 @@ def parse_version(text: str) -> Version | None:
     numbers = [int(part) for part in match[1].split(".")]
     suffix = match[2].lower() if match[2] else None
     return (*numbers, *[0] * (4 - len(numbers)), _SUFFIX_ORDER[suffix], int(match[3] or 0))
+
+
+def is_release(text: str) -> bool:
+    """Whether it is a release from its first character to its last, as a person has to write one."""
+    return _RELEASE.fullmatch(text) is not None
 
 
 def check_flags(

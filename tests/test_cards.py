@@ -88,7 +88,16 @@ def test_only_the_card_itself_counts_as_an_a100() -> None:
         ("8xA100-80GB,,L4", "is no GPU"),
         ("FOO-0GB", 'no GPU "FOO-0GB" is known'),
         ("2000xA100-80GB", "at most 1024 GPUs"),
+        ("1000000000xA100-80GB", "at most 1024 GPUs"),
+        (f"{'1' * 5000}xA100-80GB", "at most 1024 GPUs"),
+        ("1024xA100-80GB,L4", "at most 1024 GPUs"),
+        (f"{'1' * 40}A100-80GB", "is no GPU"),
+        ("cpu-1e400GB", "from cpu-1GB to cpu-65536GB"),
+        ("cpu--1GB", "from cpu-1GB to cpu-65536GB"),
+        ("cpu-65537GB", "from cpu-1GB to cpu-65536GB"),
+        ("cpu-64GB,1xA100-80GB", "described alone"),
         ("8xA100-80GB\x1b[31m", "is no GPU"),
+        ("8xA100-80GB\nit fits", "--gpus 8xA100-80GB␊it fits: "),
     ],
 )
 def test_what_is_no_gpu_is_one_clear_error(text: str, said: str) -> None:

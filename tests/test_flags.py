@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine_probe.command_line import parse_command
-from engine_probe.flags import check_flags, flag_table, parse_version
+from engine_probe.flags import check_flags, flag_table, is_release, parse_version
 
 
 def problems(flags: str, version: str | None, engine_flags: frozenset[str] | None = None) -> list[tuple[str, str, str]]:
@@ -50,6 +50,25 @@ def test_version_forms() -> None:
     assert parse_version("0.32.0+cpu") == parse_version("v0.32.0") == parse_version("0.32")
     assert parse_version("dev") is None
     assert parse_version("") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["0.19", "0.19.0", "v0.19.0", "0.6.6.post1", "0.11.2rc1", "0.32.0+cpu", "0.11.1rc7.dev12+gabc123.cu129"]
+)
+def test_what_a_person_may_write_for_a_release(text: str) -> None:
+    assert is_release(text)
+    assert parse_version(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "0", "newest", "0.19.0; rm -rf /", "0.19.0.1.2.3.4", "٠.١٩.٠", "0.19.0\n", "0.19.0\nit fits"),
+        *("0.19.0\x1b[31m", " 0.19.0", "99999999999999999999.1", "0.19.0+" + "a" * 41),
+    ],
+)
+def test_what_only_begins_like_a_release_is_none(text: str) -> None:
+    assert not is_release(text)
 
 
 @pytest.mark.parametrize(

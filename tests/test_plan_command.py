@@ -249,6 +249,9 @@ def test_hostile_files_are_one_clear_error(
     [
         (("--gpus", "8xA10O", "--vllm", "0.19.0"), "is known; add its size"),
         (("--gpus", "8xA100-80GB", "--vllm", "newest"), "a release is wanted, such as 0.19.0"),
+        (("--gpus", "8xA100-80GB", "--vllm", "0.19.0; rm -rf /"), "a release is wanted, such as 0.19.0"),
+        (("--gpus", "8xA100-80GB", "--vllm", "0.19.0\nit fits"), "'0.19.0\\nit fits': a release is wanted"),
+        (("--learn", "engine.log", "--vllm", "0.19.0\x1b[31m"), "'0.19.0\\x1b[31m': a release is wanted"),
     ],
 )
 def test_bad_options_are_one_clear_error(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.deployment_sources import read_source
 from engine_probe.errors import InputError
-from engine_probe.flags import parse_version
+from engine_probe.flags import is_release
 from engine_probe.memory.cards import host_card, live_cards, parse_gpus, unlisted
 from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
@@ -90,9 +90,14 @@ class _Version(NamedTuple):
 
 
 def _told_version(version: str) -> _Version:
-    if parse_version(version) is None:
-        raise InputError(f"--vllm {version[:40]}: a release is wanted, such as 0.19.0")
+    demand_release(version)
     return _Version(version, is_cpu="+cpu" in version)
+
+
+def demand_release(version: str) -> None:
+    """Raises InputError where --vllm names none."""
+    if not is_release(version):
+        raise InputError(f"--vllm {version[:40]!r}: a release is wanted, such as 0.19.0")
 
 
 def _found_version(deployment: Deployment, *, for_here: bool) -> _Version:

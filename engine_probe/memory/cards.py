@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.escapes import with_visible_controls
 from engine_probe.facts import Known, Unknown
 from engine_probe.memory.estimates import Estimate, exact
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from engine_probe.hardware.host import HostState
     from engine_probe.memory.estimates import Amount
 
-_GROUP = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?([A-Za-z][\w .+-]*|\d{4}\w*(?:[ -][\w .+-]*)?)", re.ASCII)
+_GROUP = re.compile(r"(?:(\d+)\s*[x×*]\s*)?([A-Za-z][\w .+-]*|\d{4}(?!\d)\w*(?:[ -][\w .+-]*)?)", re.ASCII)
 _SIZE = re.compile(r"[ _-]?(\d{1,4})\s*G(?:i?B)?$", re.IGNORECASE)
 _SIZES = re.compile(r"\d\s*G(?:i?B)?(?![a-z0-9])|\d\s*GB", re.IGNORECASE)
 _LOOKALIKES = (str.maketrans("o", "0"), str.maketrans("oil", "011"))
 _MOST_TIMES_ITS_SIBLING = 4
 _CPU = re.compile(r"cpu-(\d{1,5})\s*G(?:i?B)?", re.IGNORECASE)
 MOST_CARDS = 1024
+_MOST_HOST_GIB = 65536
 CPU = "cpu"
 """The family of a host's memory, where a plan is for an engine without GPUs."""
 _LEAST_SHARE, _USUAL_SHARE, _MOST_SHARE = 0.92, 0.975, 0.995
@@ -90,16 +92,17 @@ def parse_gpus(text: str) -> tuple[Card, ...]:
 
     A name that is not in the catalogue counts by the size in it. Raises InputError.
     """
+    text = with_visible_controls(text)
     described = _CPU.fullmatch(text.strip())
-    if described is not None and 1 <= int(described[1]) <= 65536:
+    if described is not None and 1 <= int(described[1]) <= _MOST_HOST_GIB:
         size = exact(float(described[1]), "declared: --gpus")
         return (_cpu_card(size, exact(0.0, "declared: hardware that --gpus describes")),)
     models: list[Model] = []
     for group in text.split(","):
         count, model = _group(group.strip(), text)
-        models += [model] * count
-        if len(models) > MOST_CARDS:
+        if len(models) + count > MOST_CARDS:
             raise InputError(f"--gpus {text[:60]}: at most {MOST_CARDS} GPUs are planned for at once")
+        models += [model] * count
     free = exact(0.0, "declared: hardware that --gpus describes, with nobody on it")
     return tuple(Card(index, model, model.total_gib, free) for index, model in enumerate(models))
 
@@ -126,7 +129,8 @@ def _group(group: str, text: str) -> tuple[int, Model]:
     match = _GROUP.fullmatch(group)
     if match is None:
         raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU; write it like 8xA100-80GB")
-    count = int(match[1] or 1)
+    digits = (match[1] or "1").lstrip("0")
+    count = MOST_CARDS + 1 if len(digits) > len(str(MOST_CARDS)) else int(digits or 0)
     if count < 1:
         raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU at all; write it like 8xA100-80GB")
     return count, _named(match[2].strip(), text)
@@ -139,7 +143,8 @@ def _named(word: str, text: str) -> Model:
         return model
     asked = f"--gpus {text[:60]}: "
     if _folded(word).startswith(CPU):
-        raise InputError(f"{asked}a host's memory is described alone, with its size: cpu-64GB", nearest="cpu-64GB")
+        sizes = f"from cpu-1GB to cpu-{_MOST_HOST_GIB}GB"
+        raise InputError(f"{asked}a host's memory is described alone, with its size, {sizes}", nearest="cpu-64GB")
     near = _meant(word)
     if model is not None:
         raise InputError(f'{asked}"{word[:40]}" is no GPU; write it like {near or "8xA100-80GB"}', nearest=near)

@@ -110,9 +110,12 @@ def _learn(path: Path | None, log: Path, model: str | None, told: tuple[str | No
     from engine_probe.deployment_sources import read_source
     from engine_probe.errors import nearest_word
     from engine_probe.memory.learned_start import learn
+    from tui.plan_inputs import demand_release
 
     if path is None:
         raise InputError("--learn belongs to a file: it says what was started")
+    if told[1] is not None:
+        demand_release(told[1])
     deployment = read_source(path)
     names = [one.name for one in deployment.models]
     if model is None and len(names) > 1:
