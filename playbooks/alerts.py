@@ -25,8 +25,8 @@ _ORDER = {"error": 0, "warning": 1}
 def find_alerts(reading: Reading, before: Reading | None = None) -> tuple[Alert, ...]:
     """`before` is an earlier look at the same host: with it, what grows is seen too."""
     found = [
-        *held_memory_alerts(reading),
         *gpu_alerts(reading),
+        *held_memory_alerts(reading),
         *load_alerts(reading),
         *host_alerts(reading),
         *serving_alerts(reading, before),

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
 
 HELD_GIB = 1.0
 """What a stranger may hold without a word: a desktop, a monitor or a bare CUDA context takes some hundred MiB."""
+ORPHAN_SECONDS = 5.0
+"""How long what is left of a server may take to end by itself: at a normal shutdown it takes one to three."""
 UNLISTED_GIB = 2.0
 """Drivers before 510 count their own reserve of up to 1 GiB as used; what is beyond that belongs to somebody."""
+_ANY_GIB = 1 / 1024
 _BEFORE_THE_GPU = ("config", "distributed_init", "engine_build")
 _OTHER = "gpu-memory-held-by-other-process"
 
 
 def held_memory_alerts(reading: Reading) -> Iterator[Alert]:
     for server in reading.servers:
-        if server.state == "orphan":
+        if server.state == "orphan" and not _is_just_left(server, reading):
             yield _orphan(server, reading)
     for gpu in reading.gpus.gpus:
         claiming = _claiming(gpu, reading)
@@ -45,8 +48,13 @@ def held_by_gpu(server: Server, processes: Iterable[ProcessReading]) -> dict[int
     return held
 
 
+def _is_just_left(server: Server, reading: Reading) -> bool:
+    return server.state_since is not None and reading.time - server.state_since < ORPHAN_SECONDS
+
+
 def _orphan(server: Server, reading: Reading) -> Alert:
-    held = held_by_gpu(server, reading.processes)
+    held = {gpu: size for gpu, size in held_by_gpu(server, reading.processes).items() if size > 0}
+    resident = resident_gib([one for one in reading.processes if one.pid in server.pids]) or 0.0
     pids = sorted({server.pid, *server.pids}, key=lambda pid: (pid != server.pid, pid))
     whose = f"pid{'s' if len(pids) > 1 else ''} {', '.join(map(str, pids))}"
     if server.started is not None:
@@ -56,15 +64,13 @@ def _orphan(server: Server, reading: Reading) -> Alert:
         text = f"{about}: {gib(sum(held.values()))} held by an engine whose parent is gone ({whose})"
     else:
         about = gpu_names(server.gpus) if server.gpus else server.name
-        text = f"{about}: left over from an engine whose parent is gone ({whose}){_resident(server, reading)}"
+        ram = f": {gib(resident)} of RAM" if resident >= _ANY_GIB else ""
+        text = f"{about}: left over from an engine whose parent is gone ({whose}){ram}"
     words = " ".join(map(str, pids))
     what = f"End it, with its children: kill {words}, and kill -9 what is still there some seconds later."
-    return Alert("error", text, about, "orphan-engine-holds-gpu", server.pid, what)
-
-
-def _resident(server: Server, reading: Reading) -> str:
-    total = resident_gib([one for one in reading.processes if one.pid in server.pids])
-    return "" if total is None else f": {gib(total)} of RAM"
+    is_unknown = any(number(split.used_gib) is None for split in server.memory)
+    hurts = is_unknown or sum(held.values()) >= HELD_GIB or resident >= HELD_GIB
+    return Alert("error" if hurts else "warning", text, about, "orphan-engine-holds-gpu", server.pid, what)
 
 
 def _claiming(gpu: Gpu, reading: Reading) -> list[Server]:

@@ -65,6 +65,10 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
         reading(servers=(orphan(memory=(), gpus=()),), processes=(process(4711), process(4713))),
         "error", "VLLM::EngineCore", "orphan-engine-holds-gpu", "3.1 GiB of RAM",
     ),
+    "an orphan that holds little": (
+        reading(servers=(orphan(memory=(), gpus=()),), processes=(process(4711, pss_gib=known(0.2)),)),
+        "warning", "VLLM::EngineCore", "orphan-engine-holds-gpu", "205 MiB of RAM",
+    ),
     "a process that is not seen here": (
         with_gpus(gpu(2, used=40, processes=(gpu_process(812, 40, "not visible here", is_visible=False),))),
         "warning", "GPU 2", "gpu-memory-held-by-other-process", "40.0 GiB held by a process that is not visible here",
@@ -335,6 +339,25 @@ def test_what_is_worse_comes_first() -> None:
     found = find_alerts(seen)
     assert [one.severity for one in found] == ["error", "error", "warning", "warning", "warning"]
     assert [one.playbook for one in found[:2]] == ["orphan-engine-holds-gpu", "disk-full"]
+
+
+def test_what_a_server_leaves_at_a_normal_shutdown_has_some_seconds_to_end() -> None:
+    assert find_alerts(reading(servers=(orphan(state_since=NOW - 3),))) == ()
+    assert only(find_alerts(reading(servers=(orphan(state_since=NOW - 9),)))).severity == "error"
+
+
+def test_nothing_is_no_size() -> None:
+    split = (MemorySplit(5, known(0.0), NOT_KNOWN, NOT_KNOWN, NOT_KNOWN),)
+    nothing = process(4711, pss_gib=known(0.0), rss_gib=known(0.0), gpu_gib=((5, known(0.0)),))
+    found = only(find_alerts(reading(servers=(orphan(memory=split),), processes=(nothing,))))
+    assert found.severity == "warning"
+    assert "0 MiB" not in found.text
+
+
+def test_a_lost_gpu_comes_before_an_orphan() -> None:
+    lost = Unknown("a GPU is lost")
+    seen = replace(with_gpus(gpu(3, total_gib=lost, used_gib=lost)), servers=(orphan(),))
+    assert [one.about for one in find_alerts(seen)] == ["GPU 3", "GPU 5"]
 
 
 def test_an_orphan_is_named_with_its_pid_and_its_start() -> None:

@@ -171,7 +171,7 @@ def test_a_server_has_its_processes_and_the_rest_stands_apart() -> None:
     assert orphan["processes"][0]["gpus"] == [{"gpu": 0, "used_gib": 12.35, "unknown": {}}]
     assert orphan["processes"][1] == {"pid": 4712}
     assert [one["pid"] for one in found["processes"]] == [7]
-    assert found["alerts"][0]["playbook"] == "orphan-engine-holds-gpu"
+    assert "orphan-engine-holds-gpu" in [one["playbook"] for one in found["alerts"]]
 
 
 def test_no_limit_is_no_unknown_value() -> None:

@@ -443,6 +443,25 @@ def test_an_engine_whose_server_is_gone(fake: FakeProc, watch: ServerWatch) -> N
     assert processes[103].server == 102
 
 
+def test_when_it_became_an_orphan_is_told(fake: FakeProc, watch: ServerWatch) -> None:
+    fake.add(1, ["/sbin/init"], 0, name="systemd")
+    fake.add(100, serve("/m"))
+    fake.add(102, "VLLM::EngineCore", 100)
+    fake.add(202, "VLLM::EngineCore", 1, group=202)
+    servers, _ = watch.read(NO_GPUS, 1000.0)
+    assert [one.state_since for one in servers] == [None, None]
+    fake.end(100)
+    fake.add(102, "VLLM::EngineCore", 1)
+    assert {one.pid: one.state_since for one in watch.read(NO_GPUS, 1010.0)[0]} == {102: 1010.0, 202: None}
+    assert {one.pid: one.state_since for one in watch.read(NO_GPUS, 1020.0)[0]} == {102: 1010.0, 202: None}
+
+
+def test_a_zombie_is_no_orphan(fake: FakeProc, watch: ServerWatch) -> None:
+    fake.add(1, ["/sbin/init"], 0, name="systemd")
+    fake.add(102, "VLLM::EngineCore", 1, state="Z")
+    assert read(watch) == ({}, {})
+
+
 def test_an_orphan_never_seen_with_its_server_has_its_title_for_a_name(fake: FakeProc, watch: ServerWatch) -> None:
     fake.add(1, ["/usr/bin/tini", "--"], 0, name="tini")
     fake.add(102, "VLLM::EngineCore", 1)

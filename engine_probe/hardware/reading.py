@@ -78,6 +78,8 @@ class Server:
     """Such as "4 of 6 shards", or of a failed one its root exception; empty where nothing more is known."""
     stage_since: float | None = None
     """When it was first seen in that stage, seconds since the epoch."""
+    state_since: float | None = None
+    """When it was first seen in that state, seconds since the epoch; None: it was so when it was first seen."""
     argv: tuple[str, ...] = ()
     """Masked."""
     version: Fact = NOT_SAID

@@ -44,6 +44,9 @@ class Followed:
     """What is known is of the server that this is left of."""
     stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
     stage_since: float | None = None
+    state: State | None = None
+    state_since: float | None = None
+    """None: it was in that state when it was first seen."""
     _asked_at: float = -_EVERY_SECONDS
     _asker: Beside[Answer] | None = None
     _has_served: bool = False
@@ -54,6 +57,7 @@ class Followed:
         self.is_adopted = True
         self.started, self.env = before.started, before.env
         self.stage, self.stage_since = before.stage, before.stage_since
+        self.state = before.state
         if may_answer:
             self.address, self.has_own_network = before.address, before.has_own_network
 
@@ -131,6 +135,13 @@ class Followed:
         if isinstance(stage, Known) and (isinstance(self.stage, Unknown) or self.stage.value != stage.value):
             self.stage_since = now
         self.stage = stage
+        state = self._state_of(family)
+        if self.state is not None and self.state != state:
+            self.state_since = now
+        self.state = state
+        return state
+
+    def _state_of(self, family: Family) -> State:
         if family.kind == "orphan":
             return "orphan"
         if not family.root.stat.is_living or self.output.load.is_ending:
@@ -139,7 +150,7 @@ class Followed:
             return "failed"
         if family.kind in ("script", "ray"):
             return "unknown"
-        return "serving" if isinstance(stage, Known) and stage.value == "serving" else "loading"
+        return "serving" if isinstance(self.stage, Known) and self.stage.value == "serving" else "loading"
 
     def _stage_of(self, family: Family) -> Fact:
         told = self.output.load.stage

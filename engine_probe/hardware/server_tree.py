@@ -48,7 +48,7 @@ class Tree:
         children = processes.children()
         families = [_family(kind, processes.known[pid], processes, children) for pid, kind in sorted(found.items())]
         self._has_torch = {key: has for key, has in self._has_torch.items() if key[0] in processes.known}
-        return _joined(families)
+        return [one for one in _joined(families) if one.kind != "orphan" or _is_living(one, processes)]
 
     def _root_of(self, one: Process, processes: Processes) -> tuple[Process, Kind]:
         parents = processes.parents(one.stat.pid)
@@ -75,6 +75,11 @@ class Tree:
             del self._has_torch[parent.key]  # it may import it yet, unless an orphan came to it
             return root, "orphan"
         return parent, "script"
+
+
+def _is_living(family: Family, processes: Processes) -> bool:
+    """What has ended and only waits for its parent to take note holds nothing."""
+    return any(processes.known[pid].stat.is_living for pid in family.members)
 
 
 def _helpers_root(pid: int, one: Process, processes: Processes) -> tuple[int, Kind]:
