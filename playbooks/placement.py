@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Unknown
 from engine_probe.launch import Frozen
 from engine_probe.memory.accounting import Asked, rank_memory
+from engine_probe.memory.accounting_result import left_of
 from engine_probe.memory.accounting_rules import newer_than_known
 from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
@@ -256,3 +257,10 @@ def held_gib(plan: Plan, card: Card) -> tuple[tuple[str, Amount], ...]:
     return tuple(
         (model.launch.name, _held(model, card)) for model in plan.models if model.fits and card.index in model.ranks
     )
+
+
+def free_gib(plan: Plan, card: Card) -> Amount:
+    """Of what torch sees of a GPU (the driver's own share is off), what neither other processes nor models that start
+    hold, the models' CUDA contexts counted.
+    """
+    return left_of(card.total_gib, (card.others_gib, *(amount for _, amount in held_gib(plan, card))))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Unknown
-from engine_probe.memory.accounting_result import left_of
-from playbooks.placement import held_gib
+from playbooks.placement import free_gib, held_gib
 
 if TYPE_CHECKING:
     from engine_probe.memory.accounting_result import RankMemory
@@ -45,14 +44,13 @@ def _gpu(plan: Plan, card: Card) -> dict[str, Any]:
     held = held_gib(plan, card)
     others = _value(card.others_gib)
     models = [{"name": name, "gib": _value(amount)} for name, amount in held]
-    free = left_of(card.total_gib, (card.others_gib, *(amount for _, amount in held)))
     return {
         "index": card.index,
         "name": card.name,
         "total_gib": round(card.total_gib.value, 3),
         "used_by_others_gib": others,
         "models": models,
-        "free_gib": _value(free),
+        "free_gib": _value(free_gib(plan, card)),
     }
 
 

@@ -108,11 +108,7 @@ def _why_gpus(old: PlacedModel, new: PlacedModel) -> str:
     memory = new.worst
     if memory is None:
         return asked
-    free = (
-        f"{_value(memory.free_at_start):.1f} GiB free at its start"
-        if not isinstance(memory.free_at_start, Unknown)
-        else "room"
-    )
+    free = f"{_value(memory.free_gib):.1f} GiB free" if not isinstance(memory.free_gib, Unknown) else "room"
     verb = "has" if len(new.gpus) == 1 else "have each"
     return f"{asked}{_gpus(new.gpus)} {verb} {free}, and {memory.budget.value:.1f} are asked for"
 

@@ -124,3 +124,27 @@ def test_a_release_newer_than_all_is_a_note_and_told_as_unknown(plan: Plan) -> N
     assert found["models"][0]["sources"]["accounting"].startswith(
         "declared: an unknown release of vLLM, counted as vLLM 0."
     )
+
+
+@pytest.mark.parametrize("used_gib", [0.0, 2.25])
+def test_what_is_free_is_one_number_wherever_it_is_told(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, used_gib: float
+) -> None:
+    host_with(monkeypatch, card(0, used_gib))
+    two = f"  - {{name: a, model: llama-8b, {SHORT}}}\n  - {{name: b, model: qwen, {SHORT}}}"
+    found = object_of(plan(two, "--vllm", "0.19.0", "--json"))
+    free = found["gpus"][0]["free_gib"]
+    taken = sum(one["gib"] for one in found["gpus"][0]["models"])
+    assert free == pytest.approx(79.19 - used_gib - taken, abs=0.01)
+    assert f"{free:.1f} GiB are beside a" in found["models"][1]["why_not"]["text"]
+    _, out, _ = plan(two, "--vllm", "0.19.0")
+    assert f"  {free:.1f} free" in out
+    assert f"{free:.1f} GiB are beside a" in " ".join(out.split())
+    assert "free: torch's total, less other processes and models, CUDA contexts counted" in out
+
+
+def test_bars_of_a_host_hold_all_ranks(plan: Plan) -> None:
+    args = "{max-model-len: 8192, tensor-parallel-size: 2, gpu-memory-utilization: 0.4}"
+    one = f"  - {{name: a, model: llama-8b, args: {args}}}"
+    _, out, _ = plan(one, "--gpus", "cpu-64GB", "--vllm", "0.32.0")
+    assert "  12.8 free" in out  # 64 - 2 x 0.4 x 64

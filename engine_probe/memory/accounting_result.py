@@ -65,6 +65,13 @@ class RankMemory:
     """The release takes what others hold, and CUDA's context, off the budget: the share is of all that is used."""
 
     @property
+    def free_gib(self) -> Amount:
+        """Before it starts: of what torch sees of the card, what no other process and no model before it holds, their
+        CUDA contexts counted and its own not.
+        """
+        return total((self.free_at_start, self.parts.context), "computed: what is left")
+
+    @property
     def occupied(self) -> Amount:
         """What the card has less of for the next model, once this one serves."""
         parts = self.parts

@@ -108,10 +108,7 @@ def _share_not_free(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNo
     if not rules.checks_free_memory or isinstance(free, Unknown) or free.value >= memory.budget.value:
         return None
     share = f"{memory.utilization:g} x {memory.total_gib:.1f} GiB"
-    text = f"{memory.budget.value:.1f} GiB must be free at the start ({share}), and {max(0.0, free.value):.1f} GiB are"
-    said = near.said()
-    if said:
-        text += f" beside {said}"
+    text = f"{memory.budget.value:.1f} GiB must be free at the start ({share}), and {_free(memory, near, 'are')}"
     highest = _highest_share(memory, free.value)
     if isinstance(memory.kv_pool, Unknown) or highest * memory.total_gib > memory.budget.value - memory.kv_pool.value:
         text += f"; gpu-memory-utilization up to {highest:g} would start"
@@ -154,12 +151,18 @@ def _weights_above_free(memory: RankMemory, near: Neighbours) -> WhyNot | None:
     weights, free = memory.parts.weights, memory.free_at_start
     if isinstance(weights, Unknown) or isinstance(free, Unknown) or weights.value <= free.value:
         return None
-    text = f"{weights.value:.1f} GiB of weights do not fit into the {max(0.0, free.value):.1f} GiB that are free"
-    said = near.said()
-    return WhyNot(
-        "co-located-models-budgets-exceed-gpu" if near.models else "gpu-memory-held-by-other-process",
-        text + (f" beside {said}" if said else ""),
-    )
+    text = f"{weights.value:.1f} GiB of weights do not fit into the {_free(memory, near, 'that are free')}"
+    return WhyNot("co-located-models-budgets-exceed-gpu" if near.models else "gpu-memory-held-by-other-process", text)
+
+
+def _free(memory: RankMemory, near: Neighbours, verb: str) -> str:
+    """As bars and `--json` count it, and as vLLM will see it."""
+    before, seen = (0.0 if isinstance(one, Unknown) else one.value for one in (memory.free_gib, memory.free_at_start))
+    text = f"{max(0.0, before):.1f} GiB {verb}"
+    if near.said():
+        text += f" beside {near.said()}"
+    own = f"{max(0.0, seen):.1f}"
+    return text if own == f"{max(0.0, before):.1f}" else f"{text}, {own} once its own CUDA context is there"
 
 
 def _no_pool(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNot | None:

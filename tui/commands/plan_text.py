@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from engine_probe.memory.cards import CPU
+from playbooks.placement import free_gib, held_gib
 from tui.commands.monitor_bar import ASCII, UNICODE, Share, drawn, legend
 from tui.output import terminal_width
 from tui.plain_text import asks_for_ascii
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tui.output import Output
 
 _LEAST_BAR, _MOST_BAR = 20, 60
+_WHAT_IS_FREE = "free: torch's total, less other processes and models, CUDA contexts counted"
 
 
 def print_plan(output: Output, plan: Plan, *, ascii_only: bool) -> None:
@@ -31,6 +34,8 @@ def print_plan(output: Output, plan: Plan, *, ascii_only: bool) -> None:
     for line in bars:
         output.text(line)
     output.text(legend(bars, signs))
+    if any(card.family != CPU for card in plan.cards):
+        output.text(_WHAT_IS_FREE)
     for model in plan.models:
         output.text()
         _print_model(output, model)
@@ -60,8 +65,8 @@ def _bars(plan: Plan, signs: Signs) -> Iterator[str]:
     for (first, _), head in zip(_runs(names, shares), heads, strict=True):
         card = plan.cards[first]
         bar = drawn(shares[first], card.total_gib.value, width, signs)
-        free = card.total_gib.value - sum(share.size_gib for share in shares[first])
-        yield f"{head.ljust(wide)}  {bar}  {free:.1f} free"
+        free = free_gib(plan, card)
+        yield f"{head.ljust(wide)}  {bar}  {'unknown' if isinstance(free, Unknown) else f'{free.value:.1f}'} free"
 
 
 def _runs(names: list[str], shares: list[list[Share]]) -> list[tuple[int, int]]:
@@ -89,9 +94,12 @@ def _shares(plan: Plan, card: Card) -> list[Share]:
         memory = model.ranks.get(card.index)
         if memory is None or not model.fits:
             continue
-        held, weights, pool = (_value(one) for one in (memory.occupied, memory.parts.weights, memory.kv_pool))
+        held = _value(dict(held_gib(plan, card))[model.launch.name])
+        ranks = model.asked.values.parallel.world if card.family == CPU else 1
+        weights, pool = (_value(one) for one in (memory.parts.weights, memory.kv_pool))
         if held is None or weights is None or pool is None:
             continue
+        weights, pool = weights * ranks, pool * ranks
         shares += [Share("weights", weights), Share("rest", max(0.0, held - weights - pool)), Share("kv_pool", pool)]
     return shares
 
