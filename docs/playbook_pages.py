@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.diagnosis_report import change_of
+from playbooks.diagnosis_report import change_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from playbooks.library import Loaded
-    from playbooks.schema import Fix, Playbook
+    from playbooks.schema import Playbook
 
 _HEAD = """\
 # Playbooks
@@ -42,11 +42,5 @@ def _lines(spec: Playbook) -> Iterator[str]:
     for one in spec.hypotheses:
         yield f"- could it be: {one.claim} (cost: {one.experiment.cost})"
     for fix in spec.fixes:
-        yield f"- fix `{fix.id}`: {_change(fix)}"
+        yield f"- fix `{fix.id}`: {change_in_words(fix)}"
     yield ""
-
-
-def _change(fix: Fix) -> str:
-    steps = [{"launch": step.launch, "set": step.set} for step in fix.steps]
-    shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": fix.set})
-    return " ".join(change_of(shape).split())

@@ -52,9 +52,11 @@ _PIECE_OF_TEXT = r"""
       | token (?= ['"]?\s*[:=]\s* -?\d[\d.,]*(?![A-Za-z0-9_\-])) )
     (?![A-Za-z0-9_])
 """
+# A name that ends a phrase, and a sentence behind it: `give-a-token: Create one`. Passwords may be any word.
+_PROSE = r"[a-z0-9_\-.]{0,64}(?:token|keys?|credentials?):\ [A-Z][a-z]{1,20},?\ [a-z]"
 _ENDING = r"(?:password|passwd|token|secret|api[_-]?keys?|credentials?)"
 _NAME = rf"""
-    (?<![A-Za-z0-9_\-]) (?!--) (?! (?i:{_PIECE_OF_TEXT}) )
+    (?<![A-Za-z0-9_\-]) (?!--) (?! (?i:{_PIECE_OF_TEXT}) ) (?! {_PROSE} )
     (?: [A-Z0-9_]{{0,64}}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)
       | (?i: [a-z0-9_\-.]{{0,64}}{_ENDING} | (?:[a-z0-9]{{1,20}}[_-])?(?:secret|access|private)[_-](?:access[_-])?key )
     )

@@ -14,6 +14,7 @@ from engine_probe.redact import mask
 from playbooks.candidates import Candidate, Heard, candidates_of
 from playbooks.claims import Cause, Evidence, Verdict
 from playbooks.conditions import parse
+from playbooks.device_in_log import device_printed
 from playbooks.evidence import Evidence as GivenEvidence
 from playbooks.exceptions import make_evidence
 from playbooks.facts import lookup_for
@@ -142,6 +143,8 @@ def _of_attempt(attempt: Attempt, library: Sequence[Loaded], covers: Wrappers, g
     printed = launch_printed(attempt.records, given.file)
     facts: dict[str, Fact] = given.evidence.facts(launch, attempt.version) | printed.beside(launch)
     facts |= {name: Known(value, "parsed", given.file) for name, value in attempt.facts.items()}
+    device = device_printed(attempt.records, given.file)
+    facts |= {"engine.device": device} if device is not None else {}
     engines = engines_listed(attempt.records)
 
     def lookup_with(captured: Mapping[str, Value]) -> Lookup:

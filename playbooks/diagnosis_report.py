@@ -8,9 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.redact import mask
+from playbooks.filling import in_words
+from playbooks.wording import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from playbooks.schema import Fix
 
 _SYMPTOMS = {
     "does-not-start": "does not start",
@@ -97,6 +101,13 @@ def would_tell(missing: Mapping[str, Any]) -> str:
 def place_of(line: Mapping[str, Any]) -> str:
     """`vllm.log:12`."""
     return str(line["file"]) if line["line"] is None else f"{line['file']}:{line['line']}"
+
+
+def change_in_words(fix: Fix) -> str:
+    """What a fix of a playbook changes where no load is known: placeholders say what they stand for."""
+    steps = [{"launch": step.launch, "set": step.set} for step in fix.steps]
+    shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": fix.set})
+    return in_words(" ".join(change_of(shape).split()), label_of, is_command=bool(fix.by_hand))
 
 
 def change_of(fix: Mapping[str, Any]) -> str:

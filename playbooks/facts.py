@@ -40,6 +40,7 @@ _PARSED = (
         "the length that the engine serves, given or its own choice",
     ),
     FactInfo("engine.dtype", "dtype that vLLM chose", "", "the type of weights and activations that vLLM chose"),
+    FactInfo("engine.device", "device that vLLM runs on", "", "what vLLM calls its device, such as cuda or cpu"),
     FactInfo("engine.world_size", "workers", "processes", "workers of the model"),
     FactInfo(
         "engine.config_accepted",

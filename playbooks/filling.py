@@ -9,10 +9,13 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
+from engine_probe.redact import MASKED, mask, names_a_secret
 from playbooks.claims import Verdict
 from playbooks.conditions import show
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from playbooks.claims import Cause
     from playbooks.conditions import Lookup
 
@@ -44,8 +47,27 @@ def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
         answer = lookup(name)
         written = show if readable and not is_number_of_process(name) else str
         value = written(answer.value) if isinstance(answer, Known) else instead or "?"
+        value = safe(name, value) if readable else value
         text = text.replace("{" + whole + "}", value)
     return text
+
+
+def in_words(text: str, label_of: Callable[[str], str], *, is_command: bool = False) -> str:
+    """`text` with what each placeholder stands for, where nothing is known that could be filled in.
+
+    A value is `the length that fits`; in a command it is `[length that fits]`, for one does not type that.
+    """
+    for whole in _PLACEHOLDER.findall(text):
+        name, _, instead = whole.partition(_OR)
+        label = label_of(name).removeprefix("the ")
+        text = text.replace("{" + whole + "}", instead or (f"[{label}]" if is_command else f"the {label}"))
+    return text
+
+
+def safe(name: str, value: str) -> str:
+    """The value of a fact as it may be shown: facts are what others wrote, and a playbook's own words are not."""
+    is_secret = name.startswith("launch.") and names_a_secret(name)
+    return MASKED if is_secret else mask(value)
 
 
 def is_number_of_process(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.redact import mask
 from playbooks import wording
 from playbooks.claims import Verdict
 from playbooks.conditions import evaluate, parse
@@ -45,9 +46,17 @@ def offers_of(found: FoundCause) -> tuple[Offer, ...]:
     """Best first: what a confirmed hypothesis leads to, then as the playbook lists them; what cannot help is last."""
     if found.playbook is None:
         return ()
-    specs = found.playbook.spec.fixes
+    specs = [one for one in found.playbook.spec.fixes if not _is_for_another_device(one, found.lookup)]
     offers = [(_rank(spec, found), _offer(spec, found)) for spec in specs]
     return tuple(offer for _, offer in sorted(offers, key=lambda pair: (pair[1].unavailable is not None, pair[0])))
+
+
+def _is_for_another_device(spec: Fix, lookup: Lookup) -> bool:
+    """Variables that only vLLM for CPUs reads change nothing on a GPU."""
+    device = lookup("engine.device")
+    keys = [*spec.set, *(key for step in spec.steps for key in step.set)]
+    is_for_cpus = bool(keys) and all(key.startswith("env.VLLM_CPU_") for key in keys)
+    return is_for_cpus and isinstance(device, Known) and device.value != "cpu"
 
 
 def _rank(spec: Fix, found: FoundCause) -> int:
@@ -87,7 +96,7 @@ def _filled(change: Mapping[str, Scalar], lookup: Lookup) -> dict[str, Scalar | 
         if not names:
             filled[key] = value
         elif all(isinstance(lookup(name), Known) for name in names):
-            filled[key] = to_value(fill(str(value), lookup))
+            filled[key] = to_value(mask(fill(str(value), lookup)))
         else:
             filled[key] = None
     return filled
@@ -96,7 +105,7 @@ def _filled(change: Mapping[str, Scalar], lookup: Lookup) -> dict[str, Scalar | 
 def _refuted(spec: Fix, found: FoundCause) -> str | None:
     leading = [one for one in found.cause.hypotheses if spec.id in one.fixes]
     if leading and all(one.verdict is Verdict.REFUTED for one in leading):
-        return f"refuted: {leading[0].claim} ({'; '.join(leading[0].because)})"
+        return f"refuted by what is known ({mask('; '.join(leading[0].because))})"
     return None
 
 

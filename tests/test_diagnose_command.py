@@ -18,6 +18,7 @@ from playbooks.diagnosis_report import markdown
 from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
 from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
 from tui.cli import main
+from tui.commands.diagnose_text import shortened
 from tui.new_file import write_new
 
 if TYPE_CHECKING:
@@ -92,6 +93,33 @@ def test_what_in_the_launch_does_not_fit_the_log_is_said(log: Path, capsys: pyte
     assert "did you mean gpu-memory-utilization?" in " ".join(out.split())
     assert "the log tells of the model acme/small, the launch of acme/other" in " ".join(out.split())
     assert answer(capsys, str(log), "--launch", "vllm serve acme/small --max-model-len 16")["notes"] == []
+
+
+def test_fixes_that_are_no_use_now_are_one_line_each(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, str(log), "--launch", "vllm serve acme/small --max-model-len 4096")
+    words = " ".join(out.split())
+    assert "refuted (" in words
+    assert "refuted: " not in words
+    fixes = out.partition("Fixes, one at a time")[2].partition("What would tell more")[0]
+    possible, _, rest = fixes.partition(": not now: ")
+    assert "price: " in possible
+    assert rest
+    assert "price: " not in rest
+
+
+def test_long_lines_of_evidence_end_between_words_with_a_sign() -> None:
+    assert shortened("one two three", 13) == "one two three"
+    assert shortened("one two three", 12) == "one two …"
+    assert shortened("x" * 50, 20) == "x" * 18 + " …"
+
+
+def test_a_fix_that_only_cpus_have_is_not_offered_for_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "vllm.log"
+    for device, is_offered in (("cuda", False), ("cpu", True)):
+        told = FAILED.replace("speculative_config=None", f"speculative_config=None, device_config={device}")
+        path.write_text(told, encoding="utf-8")
+        fixes = [one["id"] for one in answer(capsys, str(path))["causes"][0]["fixes"]]
+        assert ("enlarge-the-cpu-pool" in fixes) == is_offered
 
 
 def test_a_log_may_come_through_a_pipe(log: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.logs.records import read_text
 from playbooks import wording
+from playbooks.diagnosis_report import change_in_words
 from playbooks.facts import lookup_for
-from playbooks.filling import fill, needed, placeholders
+from playbooks.filling import fill, in_words, needed, placeholders
 from playbooks.library import load_library
 from playbooks.offers import offers_of
 from playbooks.processes_in_log import engines_listed, facts_of_processes
@@ -80,3 +83,20 @@ def test_a_placeholder_may_have_a_word_instead() -> None:
     assert fill(text, lambda _: Unknown("x")) == "kill PID, ? GiB"
     assert fill(text, lambda _: Known(4711, "parsed", "x"), readable=True) == "kill 4711, 4,711 GiB"
     assert wording.measured("gpu.orphan_pid is set", lambda _: Known(4711, "parsed", "x")) == "4711"
+
+
+def test_without_a_load_a_placeholder_says_what_it_stands_for() -> None:
+    assert in_words("{kv.fits}", lambda _: "length that fits") == "the length that fits"
+    assert in_words("{kv.fits}", lambda _: "the length that fits") == "the length that fits"
+    assert in_words("kill {a.pid or PID} {b.pid}", lambda _: "pid of it", is_command=True) == "kill PID [pid of it]"
+    specs = [one.spec for one in load_library()]
+    assert not [fix.id for spec in specs for fix in spec.fixes if re.search(r"\{[a-z_.]+\}", change_in_words(fix))]
+
+
+def test_what_facts_hold_is_masked_and_a_playbooks_words_are_not() -> None:
+    def lookup(name: str) -> Known:
+        return Known("letmein" if name == "launch.api_key" else "sk-1234567890", "declared", "x")
+
+    text = "token: Create one, password: {launch.api_key}, {asked}"
+    assert fill(text, lookup, readable=True) == "token: Create one, password: ***, ***"
+    assert fill(text, lookup) == "token: Create one, password: letmein, sk-1234567890"

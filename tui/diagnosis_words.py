@@ -9,6 +9,7 @@ from playbooks.diagnosis import ABOVE_THE_CUT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from playbooks.claims import Hypothesis
     from playbooks.diagnosis import Diagnosis
     from playbooks.missing import Missing
     from playbooks.offers import Offer
@@ -53,6 +54,17 @@ def would_tell(missing: Missing) -> str:
     decides = ", ".join(missing.decides) or "the cause"
     by = f" ({missing.supplied_by})" if missing.supplied_by else ""
     return f"{_WHERE.get(missing.evidence, missing.evidence)}{by}: decides about {decides}"
+
+
+def judged(claim: Hypothesis) -> str:
+    """A verdict and by which values, before the claim: `refuted (weights 5 GiB ≥ 4 GiB): They fit.`"""
+    verdict = VERDICTS.get(claim.verdict.value, claim.verdict.value)
+    because = "; ".join(claim.because)
+    if not because:
+        return f"{verdict}: {claim.claim}"
+    if claim.verdict.value in ("confirmed", "refuted"):
+        return f"{verdict} ({because}): {claim.claim}"
+    return f"{verdict}: {claim.claim} ({because})"
 
 
 def change_of(offer: Offer) -> str:

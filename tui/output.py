@@ -38,13 +38,15 @@ class Output(NamedTuple):
         shown = printable(self._safe(text))
         _write(_styled(shown, style) if style and wants_colour() else shown)
 
-    def folded(self, text: str, indent: str = "  ") -> None:
+    def folded(self, text: str, indent: str = "  ", *, is_own: bool = False) -> None:
         """One line of a report, folded at words to the terminal's width (80 where there is none).
 
-        A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole.
+        A line that begins with exactly two blanks is verbatim (log text, a difference) and stays whole. `is_own`: a
+        playbook's words, in which what others wrote is masked already.
         """
-        for line in fold(printable(self._safe(text)), indent, terminal_width()):
-            self.text(line)
+        output = self._replace(masks=False) if is_own else self
+        for line in fold(printable(output._safe(text)), indent, terminal_width()):
+            output.text(line)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Columns aligned with spaces, so that `cut`, `awk` and eyes can all read them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playbooks.offers import offers_of
-from tui.diagnosis_words import VERDICTS, change_of, headline, would_tell
+from tui.diagnosis_words import change_of, headline, judged, would_tell
 from tui.output import printable
 
 if TYPE_CHECKING:
@@ -34,6 +34,14 @@ def print_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
             output.folded(would_tell(one))
 
 
+def shortened(text: str, most: int) -> str:
+    """At most so many signs, cut between words where that is near, with a sign that there is more."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 2]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[-40:] else cut) + " …"
+
+
 def _print_cause(output: Output, found: FoundCause, *, in_full: bool) -> None:
     cause = found.cause
     output.text(f"{cause.confidence:4.0%}  {cause.id}", "bold")
@@ -44,16 +52,14 @@ def _print_cause(output: Output, found: FoundCause, *, in_full: bool) -> None:
     for line in cause.evidence if in_full else cause.evidence[:1]:
         place = line.file if line.line is None else f"{line.file}:{line.line}"
         output.text(f"      {place}")
-        output.text(f"      │ {printable(' '.join(line.text.split()))[:_LONGEST_EVIDENCE]}")
+        output.text(f"      │ {shortened(printable(' '.join(line.text.split())), _LONGEST_EVIDENCE)}")
     if not in_full:
         return
-    output.folded(cause.summary, "      ")
+    output.folded(cause.summary, "      ", is_own=found.playbook is not None)
     if cause.hypotheses:
         output.text("\n      Hypotheses", "bold")
     for one in cause.hypotheses:
-        output.folded(
-            f"{VERDICTS.get(one.verdict.value, one.verdict.value)}: {one.claim} {'; '.join(one.because)}", "      "
-        )
+        output.folded(judged(one), "      ")
     _print_fixes(output, offers_of(found))
 
 
@@ -61,9 +67,9 @@ def _print_fixes(output: Output, offers: tuple[Offer, ...]) -> None:
     if offers:
         output.text("\n      Fixes, one at a time", "bold")
     for offer in offers:
-        output.folded(f"{offer.id}: {change_of(offer)} (risk: {offer.risk})", "      ")
         if offer.unavailable:
-            output.folded(f"not now: {offer.unavailable}", "        ")
+            output.folded(f"{offer.id}: not now: {offer.unavailable}", "      ", is_own=True)
             continue
-        output.folded(offer.why, "        ")
-        output.folded(f"price: {offer.you_lose}", "        ")
+        output.folded(f"{offer.id}: {change_of(offer)} (risk: {offer.risk})", "      ", is_own=True)
+        output.folded(offer.why, "        ", is_own=True)
+        output.folded(f"price: {offer.you_lose}", "        ", is_own=True)

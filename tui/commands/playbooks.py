@@ -8,6 +8,7 @@ import click
 
 from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
+from playbooks.diagnosis_report import change_in_words
 from playbooks.facts import register
 from playbooks.library import Loaded, find, library_files, load_library, own_folder
 from playbooks.load import check_file
@@ -55,8 +56,7 @@ def show(name: str) -> int:
         output.text(f"  {claim.claim} (cost: {claim.experiment.cost})")
     output.text("\nFixes", "bold")
     for fix in one.spec.fixes:
-        change = ", ".join(f"{key} = {value}" for key, value in fix.set.items()) or f"{len(fix.steps)} steps"
-        output.text(f"  {fix.id}: {change} (risk: {fix.risk})")
+        output.folded(f"{fix.id}: {change_in_words(fix)} (risk: {fix.risk})")
     output.text(f"\n{one.path}")
     return 0
 
