@@ -83,7 +83,8 @@ def _stuck(server: Server, now: float) -> Iterator[Alert]:
     in_stage = 0.0 if server.stage_since is None else now - server.stage_since
     in_all = 0.0 if server.started is None else now - server.started
     if in_stage >= STAGE_SECONDS[stage]:
-        doing = f"in {stage}{_detail(server)} for {span(in_stage)}"
+        least = "at least " if server.stage_seen_late else ""
+        doing = f"in {stage}{_detail(server)} for {least}{span(in_stage)}"
     elif in_all >= LOAD_SECONDS:
         doing = f"loading for {span(in_all)}, now in {stage}{_detail(server)}"
     else:

@@ -154,6 +154,7 @@ def _server(server: Server, processes: Mapping[int, ProcessReading]) -> dict[str
         "started": _moment(server.started),
         "stage_detail": server.stage_detail,
         "stage_since": _moment(server.stage_since),
+        "stage_seen_late": server.stage_seen_late,
         "state_since": _moment(server.state_since),
         **_values(facts),
         "argv": list(server.argv),

@@ -264,6 +264,36 @@ def test_a_server_whose_engine_died_is_failed(fake: FakeProc, watch: ServerWatch
     assert (server.state, server.stage_detail[:11]) == ("failed", "ValueError:")
 
 
+def test_a_stage_begins_when_its_log_says_so(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:
+    """Whenever a console is opened."""
+    log, now = tmp_path / "engine.log", float(int(time.time()))
+    with log.open("w") as file:
+        file.write(stamped(now - 500, "api_server.py:1] vLLM API server version 0.25.1"))
+        file.write(stamped(now - 400, "gpu_model_runner.py:1] Starting to load model /m..."))
+    fake.add(100, serve("/m"), outputs=(log,), started=now - 510)
+    (server,) = watch.read(NO_GPUS, now)[0]
+    assert (server.stage_since, server.stage_seen_late) == (now - 400, False)
+
+
+@pytest.mark.parametrize("apart", [-7200, 7200])
+def test_times_of_another_zone_tell_no_moment(fake: FakeProc, watch: ServerWatch, tmp_path: Path, apart: int) -> None:
+    log, now = tmp_path / "engine.log", float(int(time.time()))
+    log.write_text(stamped(now - 400 + apart, "gpu_model_runner.py:1] Starting to load model /m..."))
+    fake.add(100, serve("/m"), outputs=(log,), started=now - 510)
+    (server,) = watch.read(NO_GPUS, now)[0]
+    assert (server.stage_since, server.stage_seen_late) == (now, True)
+    (server,) = watch.read(NO_GPUS, now + 10)[0]
+    assert (server.stage_since, server.stage_seen_late) == (now, True)
+
+
+def test_a_server_that_was_just_started_is_no_older(fake: FakeProc, watch: ServerWatch) -> None:
+    now = time.time()
+    fake.add(100, serve("/m"), started=now - 1)
+    fake.add(200, serve("/n"), started=now - 100)
+    late = {one.pid: one.stage_seen_late for one in watch.read(NO_GPUS, now)[0]}
+    assert late == {100: False, 200: True}
+
+
 def test_numbers_that_cannot_both_be_are_no_rest(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text(LOAD + LOADED)

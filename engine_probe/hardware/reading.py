@@ -77,7 +77,9 @@ class Server:
     stage_detail: str = ""
     """Such as "4 of 6 shards", or of a failed one its root exception; empty where nothing more is known."""
     stage_since: float | None = None
-    """When it was first seen in that stage, seconds since the epoch."""
+    """When it came to that stage by the times in its log, else when it was first seen there; since the epoch."""
+    stage_seen_late: bool = False
+    """It was there already when it was first seen, and its log does not tell since when: at least since then."""
     state_since: float | None = None
     """When it was first seen in that state, seconds since the epoch; None: it was so when it was first seen."""
     argv: tuple[str, ...] = ()

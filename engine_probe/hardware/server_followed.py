@@ -11,6 +11,7 @@ from engine_probe.hardware.beside import Beside
 from engine_probe.hardware.metrics import ServerMetrics
 from engine_probe.hardware.metrics_ask import Address, Answer, ask
 from engine_probe.hardware.ports import listens
+from engine_probe.hardware.server_log_start import moment_of
 
 if TYPE_CHECKING:
     from engine_probe.hardware.reading import State
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _OK = 200
 _LONG_SECONDS = 2.0
 _EVERY_SECONDS = 0.9
+_FRESH_SECONDS = 3.0
+"""A server that was started so shortly before it was first seen has come to its stage since then."""
 _LOADED_GIB = 1.0
 """More than a CUDA context and its libraries: then weights are there."""
 
@@ -44,6 +47,7 @@ class Followed:
     """What is known is of the server that this is left of."""
     stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
     stage_since: float | None = None
+    stage_seen_late: bool = False
     state: State | None = None
     state_since: float | None = None
     """None: it was in that state when it was first seen."""
@@ -57,7 +61,7 @@ class Followed:
         self.is_adopted = True
         self.started, self.env = before.started, before.env
         self.stage, self.stage_since = before.stage, before.stage_since
-        self.state = before.state
+        self.state, self.stage_seen_late = before.state, before.stage_seen_late
         if may_answer:
             self.address, self.has_own_network = before.address, before.has_own_network
 
@@ -133,13 +137,21 @@ class Followed:
         self._has_held |= gpu_gib > _LOADED_GIB
         stage = self._stage_of(family)
         if isinstance(stage, Known) and (isinstance(self.stage, Unknown) or self.stage.value != stage.value):
-            self.stage_since = now
+            self._enter(stage, family.root.started, now)
         self.stage = stage
         state = self._state_of(family)
         if self.state is not None and self.state != state:
             self.state_since = now
         self.state = state
         return state
+
+    def _enter(self, stage: Known, started: float | None, now: float) -> None:
+        """A console that is opened later counts from the same moment, where the log tells which."""
+        load = self.output.load
+        told = moment_of(load.stage_time, started, now) if stage is load.stage else None
+        self.stage_since = now if told is None else told
+        is_first = isinstance(self.stage, Unknown)
+        self.stage_seen_late = told is None and is_first and (started is None or now - started > _FRESH_SECONDS)
 
     def _state_of(self, family: Family) -> State:
         if family.kind == "orphan":

@@ -34,6 +34,9 @@ class Load:
     """Sizes are by the pid that printed them; None: the line names none."""
 
     stage: Known | None = None
+    stage_time: str | None = None
+    """When it came to that stage, as its log writes times; None where no line before has one."""
+    last_time: str | None = None
     detail: str = ""
     is_up: bool = False
     is_ending: bool = False
@@ -53,6 +56,7 @@ class Load:
 
     def take(self, line: Line, wordings: Wordings, origin: str, text: str = "") -> None:
         """`text` is the line as it was printed."""
+        self.last_time = line.time or self.last_time
         found = list(wordings.matches(line.message))
         marker = wordings.best_of(found)
         if marker is not None and marker.enters == "config" and marker.role == "start" and not self._is_at_config():
@@ -90,6 +94,7 @@ class Load:
         """A rank that is behind may tell of the same stage after another one has failed: it does not go on then."""
         if self.stage is None or self.stage.value != stage:
             self.stage, self.detail = Known(stage, "parsed", origin), ""
+            self.stage_time = self.last_time
             self.failure.go_on(text, is_up=stage == "serving")
 
     def draw(self, message: str) -> None:

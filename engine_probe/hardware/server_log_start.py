@@ -1,4 +1,4 @@
-"""Where in a large log the lines of a process begin, by the time that it was started: a few reads for any size."""
+"""Times in a log beside those of this host: where the lines of a process begin, and when one was printed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ import os
 import re
 import time
 
+from engine_probe.logs.clock import seconds_in_year
+
 _STAMP = re.compile(rb"\d\d-\d\d \d\d:\d\d:\d\d")
 _CLOSE_ENOUGH = 64 << 10
 _LOOK_BYTES = 16 << 10
+_YEAR_SECONDS = 366 * 86_400.0
+"""As `seconds_in_year` counts."""
+_SLACK_SECONDS = 5.0
+_LONGEST_LOAD_SECONDS = 86_400.0
 
 
 def stamp_of(seconds: float) -> bytes:
     """As vLLM prints a time: without a year, in the host's zone."""
     return time.strftime("%m-%d %H:%M:%S", time.localtime(seconds)).encode()
+
+
+def moment_of(stamp: str | None, started: float | None, now: float) -> float | None:
+    """Seconds since the epoch of a time in a log; None where it cannot be of this host's zone and this process."""
+    told = seconds_in_year(stamp)
+    today = seconds_in_year(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now)))
+    if told is None or today is None:
+        return None
+    age = (today - told + _YEAR_SECONDS / 2) % _YEAR_SECONDS - _YEAR_SECONDS / 2
+    oldest = _LONGEST_LOAD_SECONDS if started is None else now - started + _SLACK_SECONDS
+    return min(now - age, now) if -_SLACK_SECONDS <= age <= oldest else None
 
 
 def start_of(file: int, size: int, seconds: float | None) -> int:

@@ -56,6 +56,7 @@ def server_of(family: Family, followed: Followed, around: Surroundings, now: flo
         stage=followed.stage,
         stage_detail=_detail(state, load),
         stage_since=followed.stage_since,
+        stage_seen_late=followed.stage_seen_late,
         state_since=followed.state_since,
         argv=started.argv if started is not None else (),
         version=load.version or Unknown(followed.output.why_none or "its log does not say it (yet)"),

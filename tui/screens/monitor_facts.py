@@ -26,7 +26,7 @@ _UNITS = {
 _ENDINGS = ("_gib", "_percent", "_watts", "_celsius", "_mhz", "_mib_per_second")
 _NAME_CELLS, _VALUE_CELLS = 26, 24
 _ONE = {"processes": "process", "slices": "slice", "disks": "disk", "memory": "memory split"}
-_TIMES = ("started", "stage_since")
+_TIMES = ("started", "stage_since", "state_since")
 
 
 def rows_of(thing: Any) -> list[tuple[str, str, str]]:

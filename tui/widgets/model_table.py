@@ -118,7 +118,8 @@ def _stage(server: Server, now: float, width: int, glyphs: Glyphs) -> Row:
         words = clean(server.stage_detail)
         words = words if len(name) + len(words) + 7 <= width else progress[0]
         return _bar(name, int(progress[1]) / int(progress[2]), words, width, "", glyphs)
-    lasts = f"  {lasting(now - server.stage_since)}" if server.stage_since is not None else ""
+    least = "at least " if server.stage_seen_late else ""
+    lasts = f"  {least}{lasting(now - server.stage_since)}" if server.stage_since is not None else ""
     detail = f"  {clean(server.stage_detail)}" if server.stage_detail else lasts
     return ((cell(name + detail, width - 1) + " ", ""),)
 
