@@ -93,6 +93,19 @@ def test_of_two_that_claim_one_port_the_first_has_it(fake: FakeProc, watch: Serv
     assert servers[100].running == Unknown(f"port {port} is that of pid 200, which was started before")
 
 
+def test_of_two_that_claim_one_port_that_which_listens_has_it(fake: FakeProc, watch: ServerWatch) -> None:
+    """The first may still load, or have found the port taken."""
+    now = time.time()
+    with answering(sends(HEAD + b"\r\n" + METRICS)) as port:
+        add(fake, 100, "chat", port, now - 10)
+        add(fake, 200, "chat", port, now - 500)
+        listens(fake, 100, port, 77)
+        listens(fake, 200, port, 6)
+        servers = read(watch)
+    assert (servers[100].state, servers[200].state) == ("serving", "loading")
+    assert servers[200].running == Unknown(f"port {port} is that of pid 100, which listens on it")
+
+
 def test_a_server_that_hangs_delays_no_reading(
     fake: FakeProc, watch: ServerWatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

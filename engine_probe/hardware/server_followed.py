@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine_probe.hardware.reading import State
     from engine_probe.hardware.server_launch import Started
     from engine_probe.hardware.server_outputs import Output
+    from engine_probe.hardware.server_port import Owner
     from engine_probe.hardware.server_tree import Family
 
 _OK = 200
@@ -41,8 +42,8 @@ class Followed:
     address: Address | Unknown = field(default_factory=lambda: Unknown("it is no server"))
     has_own_network: bool = False
     """127.0.0.1 is another machine to it: what answers there must prove by its model's name that it is this server."""
-    port_owner: int | None = None
-    """The pid of another server that has its port."""
+    port_owner: Owner | None = None
+    """Another server that has its port."""
     is_adopted: bool = False
     """What is known is of the server that this is left of."""
     stage: Fact = field(default_factory=lambda: Unknown("it was not looked at yet"))
@@ -92,7 +93,7 @@ class Followed:
         if isinstance(self.address, Unknown):
             return self.address
         if self.port_owner is not None:
-            return Unknown(f"port {self.address.port} is that of pid {self.port_owner}, which was started before")
+            return Unknown(f"port {self.address.port} is that of {self.port_owner.words}")
         if self._asker is None or self._asker.result is None:
             return Unknown("it was not asked yet")
         if self._asker.waiting_seconds > _LONG_SECONDS:

@@ -17,6 +17,7 @@ from engine_probe.hardware.processes_told import Teller, invisible
 from engine_probe.hardware.server_followed import Followed
 from engine_probe.hardware.server_launch import started_with
 from engine_probe.hardware.server_outputs import Output, Outputs
+from engine_probe.hardware.server_port import PortOwners
 from engine_probe.hardware.server_told import Surroundings, server_of
 from engine_probe.hardware.server_tree import Family, Tree
 from engine_probe.hardware.server_where import container_of, has_own_network, hidden_holdings, holdings
@@ -44,6 +45,7 @@ class ServerWatch:
         self._tree = Tree(self._proc)
         self._outputs = Outputs(self._proc)
         self._teller = Teller(self._proc)
+        self._owners = PortOwners(self._proc)
         self._followed: dict[tuple[int, int], Followed] = {}
         self._server_of: dict[tuple[int, int], Followed] = {}
         self._names: dict[tuple[int, int], int] = {}
@@ -137,8 +139,8 @@ class ServerWatch:
                 self._outputs.open(one.output)
 
     def _ask(self, families: list[Family]) -> None:
-        """Of several servers that claim one port only the first has it."""
-        owners: dict[tuple[str, int], Followed] = {}
+        """Of several servers that claim one port only that which listens on it has it."""
+        claims: dict[tuple[str, int], list[Family]] = {}
         for family in sorted(families, key=lambda one: one.root.stat.start_ticks):
             one = self._followed[family.root.key]
             may_answer = family.kind == "server" or (family.kind == "orphan" and family.has("api_server"))
@@ -146,11 +148,15 @@ class ServerWatch:
                 continue
             if one.has_own_network:  # its port may be published under this number here, or another's may be
                 one.ask()
-                continue
-            owner = owners.setdefault((one.address.host, one.address.port), one)
-            one.port_owner = None if owner is one else owner.key[0]
-            if owner is one:
-                one.ask()
+            else:
+                claims.setdefault((one.address.host, one.address.port), []).append(family)
+        for (_, port), claiming in claims.items():
+            owner = self._owners.of(port, claiming)
+            for family in claiming:
+                one = self._followed[family.root.key]
+                one.port_owner = None if family is owner.family else owner
+                if family is owner.family:
+                    one.ask()
 
     def _server(self, family: Family, gpus: GpuState, held: Mapping[int, tuple[Holding, ...]], now: float) -> Server:
         names = {pid: self._names[self._processes.known[pid].key] for pid in family.members}
