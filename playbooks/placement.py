@@ -13,7 +13,7 @@ from engine_probe.memory.accounting_result import left_of
 from engine_probe.memory.accounting_rules import newer_than_known
 from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
-from engine_probe.memory.limits import Neighbours, WhyNot, refused_by_config
+from engine_probe.memory.limits import Neighbours, WhyNot, has_no_cache, refused_by_config
 from engine_probe.memory.rank_weights import layer_count
 from playbooks.placement_adapters import adapters_refused
 from playbooks.placement_host import HostNeeds, host_needs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from engine_probe.hardware.host import HostState
     from engine_probe.launch import Deployment, Launch
+    from engine_probe.memory.accounting_kv import Room
     from engine_probe.memory.accounting_result import RankMemory
     from engine_probe.memory.cards import Card
     from engine_probe.memory.estimates import Amount
@@ -53,6 +54,13 @@ class PlacedModel:
     @property
     def fits(self) -> bool:
         return self.why_not is None
+
+    @property
+    def room(self) -> Room | None:
+        """What its cache holds; None where it has none, or ends before it."""
+        if self.worst is None or isinstance(self.worst.room, Unknown) or has_no_cache(self.why_not):
+            return None
+        return self.worst.room
 
 
 @dataclass(frozen=True)

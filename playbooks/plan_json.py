@@ -62,7 +62,7 @@ def _model(model: PlacedModel) -> dict[str, Any]:
         "why_not": None if model.why_not is None else {"id": model.why_not.id, "text": model.why_not.text},
         "gpus": list(model.gpus),
         **_sizes(memory),
-        **_cache(memory),
+        **_cache(model),
         "range": {} if memory is None else _ranges(memory),
         "sources": {} if memory is None else _sources(memory),
         "notes": list(model.notes),
@@ -87,14 +87,16 @@ def _sizes(memory: RankMemory | None) -> dict[str, float | None]:
     return dict.fromkeys(SIZES) if memory is None else {name: _value(one) for name, one in _amounts(memory).items()}
 
 
-def _cache(memory: RankMemory | None) -> dict[str, Any]:
-    room = None if memory is None or isinstance(memory.room, Unknown) else memory.room
+def _cache(model: PlacedModel) -> dict[str, Any]:
+    """What a cache would hold is null where the model ends before it has one."""
+    memory, room = model.worst, model.room
+    made = None if memory is None or isinstance(memory.room, Unknown) else memory.room
     return {
-        "kv_bytes_per_token": None if room is None else room.bytes_per_token,
+        "kv_bytes_per_token": None if made is None else made.bytes_per_token,
         "kv_tokens": None if room is None else room.tokens,
         "max_concurrency": None if room is None else round(room.concurrency, 2),
         "kv_blocks": None if room is None else room.blocks,
-        "block_size": None if room is None else room.block_size,
+        "block_size": None if made is None else made.block_size,
         "max_model_len": None if memory is None else memory.max_len,
         "longest_model_len": None if room is None else room.longest,
         "max_num_seqs": None if memory is None else memory.batch.seqs,

@@ -123,7 +123,7 @@ def _why_size(old: PlacedModel, new: PlacedModel) -> str:
 
 
 def _costs_share(old: PlacedModel, new: PlacedModel) -> str:
-    now, was = _room(new.worst), _room(old.worst)
+    now, was = new.room, old.room
     if now is None or new.worst is None or old.worst is None:
         return "what else would use this memory"
     if new.worst.utilization > old.worst.utilization:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -148,3 +149,51 @@ def test_bars_of_a_host_hold_all_ranks(plan: Plan) -> None:
     one = f"  - {{name: a, model: llama-8b, args: {args}}}"
     _, out, _ = plan(one, "--gpus", "cpu-64GB", "--vllm", "0.32.0")
     assert "  12.8 free" in out  # 64 - 2 x 0.4 x 64
+
+
+NO_CACHE = {
+    "weights above the card": ("llama-70b", "max-model-len: 8192"),
+    "a budget below the weights": ("llama-8b", "max-model-len: 8192, gpu-memory-utilization: 0.15"),
+    "a share that is not free": ("llama-8b", "max-model-len: 8192, gpu-memory-utilization: 1.0"),
+    "a cache above what is left": ("llama-8b", "max-model-len: 8192, kv-cache-memory-bytes: 75G"),
+}
+
+
+@pytest.mark.parametrize("case", NO_CACHE)
+def test_what_a_cache_would_hold_is_not_told_of_a_model_that_ends_before_it(plan: Plan, case: str) -> None:
+    model, args = NO_CACHE[case]
+    launch = f"  - {{name: a, model: {model}, gpus: [0], args: {{{args}}}}}"
+    code, out, _ = plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0")
+    assert code == 1
+    assert "at once" not in out.split("proposal")[0]
+    (told,) = object_of(plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0", "--json"))["models"]
+    assert not told["fits"]
+    assert {told[key] for key in ("kv_tokens", "max_concurrency", "kv_blocks", "longest_model_len")} == {None}
+    assert told["kv_bytes_per_token"] in (131072, 327680)
+
+
+def test_a_cache_that_is_too_short_tells_what_it_holds(plan: Plan) -> None:
+    long = "  - {name: a, model: llama-8b, args: {max-model-len: 131072}}"
+    code, out, _ = plan(long, "--gpus", "1xL4-24GB", "--vllm", "0.19.0")
+    assert code == 1
+    assert "34144 tokens would fit" in " ".join(out.split())
+    assert "0.26 requests of 131072 tokens at once" in out
+    assert "proposal: with one change all models fit" in out
+
+
+def test_a_pool_below_nothing_is_said_to_be_short(plan: Plan) -> None:
+    launch = "  - {name: a, model: llama-70b, gpus: [0], args: {max-model-len: 8192}}"
+    _, out, _ = plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0")
+    assert "  KV pool      none: 62.33 GiB short " in out
+
+
+def test_where_a_number_comes_from_fits_on_its_line_and_is_whole_in_json(plan: Plan) -> None:
+    """The widest number too has a space after it."""
+    launch = "  - {name: a, model: llama-70b, gpus: [0], args: {max-model-len: 8192}}"
+    _, out, _ = plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0")
+    lines = [line for line in out.splitlines() if re.search(r" (computed|declared|measured): ", line)]
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= 81
+    assert "(129.45 to 133.39) computed: config.json" in out
+    (told,) = object_of(plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0", "--json"))["models"]
+    assert max(map(len, told["sources"].values())) > 100

@@ -44,6 +44,22 @@ class Neighbours:
         return ", ".join(parts)
 
 
+_BEFORE_THE_CACHE = frozenset({
+    "utilization-too-low-for-weights",
+    "utilization-exceeds-free-memory-at-startup",
+    "gpu-memory-held-by-other-process",
+    "co-located-models-budgets-exceed-gpu",
+    "profiler-counts-other-processes",
+    "kv-cache-bytes-exceed-memory",
+    "host-ram-exhausted",
+})  # fmt: skip
+
+
+def has_no_cache(why_not: WhyNot | None) -> bool:
+    """It ends for want of memory before its cache is there: what the cache would hold is nothing to be told."""
+    return why_not is not None and why_not.id in _BEFORE_THE_CACHE
+
+
 def refused_by_config(values: Values, shape: ModelShape) -> WhyNot | None:
     """What vLLM refuses before it looks at a GPU (config/model.py, verify_with_parallel_config)."""
     tp = values.parallel.tp
@@ -59,9 +75,17 @@ def refused_by_config(values: Values, shape: ModelShape) -> WhyNot | None:
     if values.max_len and limit and values.max_len > limit and not values.allows_long:
         text = f"max-model-len {values.max_len} is above the {limit} tokens that the model was made for"
         return WhyNot("max-model-len-above-model-limit", text)
+    if values.tokens and values.seqs and values.tokens < values.seqs:
+        return too_few_tokens(values.tokens, values.seqs)
     if values.blocks == 0:
         return WhyNot("kv-cache-size-zero", "num-gpu-blocks-override 0 leaves no block for the KV cache")
     return None
+
+
+def too_few_tokens(tokens: int, seqs: int, set_by: str = "") -> WhyNot:
+    """Each sequence takes one token of a step at least (config/scheduler.py). `set_by`: behind the number."""
+    text = f"max-num-batched-tokens {tokens}{set_by} is below max-num-seqs {seqs}"
+    return WhyNot("batched-tokens-below-max-num-seqs", text)
 
 
 def stops_start(memory: RankMemory, rules: Rules, near: Neighbours) -> WhyNot | None:

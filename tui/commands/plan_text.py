@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tui.output import Output
 
 _LEAST_BAR, _MOST_BAR = 20, 60
+_ASIDE, _CLAUSE = re.compile(r"\s*\([^()]*\)"), re.compile(r"[;:,] | and ")
+_LEAST_SOURCE, _MOST_SOURCE = 14, 36
+_SHORT_GIB = 0.005
 _WHAT_IS_FREE = "free: torch's total, less other processes and models, CUDA contexts counted"
 
 
@@ -111,14 +115,14 @@ def _print_model(output: Output, model: PlacedModel) -> None:
     if model.why_not is not None:
         output.folded(f"{model.why_not.text} ({model.why_not.id})")
     if model.worst is not None:
-        _print_memory(output, model.worst)
+        _print_memory(output, model, model.worst)
     for note in model.notes:
         output.folded(f"note: {note}")
     for doubt in model.asked.shape.doubts:
         output.folded(f"not known for sure: {doubt}")
 
 
-def _print_memory(output: Output, memory: RankMemory) -> None:
+def _print_memory(output: Output, model: PlacedModel, memory: RankMemory) -> None:
     batch, parts = memory.batch, memory.parts
     output.folded(
         f"utilisation {memory.utilization:g}, length {memory.max_len}, {batch.seqs} requests and {batch.tokens} tokens "
@@ -134,15 +138,25 @@ def _print_memory(output: Output, memory: RankMemory) -> None:
         "KV pool": memory.kv_pool,
     }
     for name, amount in amounts.items():
-        output.text(f"  {name:13}{_range(amount):28}{_source(amount)}")
-    room = memory.room
-    if not isinstance(room, Unknown):
-        output.text(
-            f"  {'per token':13}{room.bytes_per_token:,} bytes" if room.bytes_per_token else "  per token    unknown"
-        )
+        output.text(f"  {name:13}{_range(amount):28} {short_source(_source(amount))}")
+    if not isinstance(memory.room, Unknown):
+        per_token = f"{memory.room.bytes_per_token:,} bytes" if memory.room.bytes_per_token else "unknown"
+        output.text(f"  {'per token':13}{per_token}")
+    room = model.room
+    if room is not None:
         output.text(
             f"  {'tokens':13}{room.tokens:,}, {room.concurrency:.2f} requests of {memory.max_len} tokens at once"
         )
+
+
+def short_source(source: str) -> str:
+    """Where a number comes from, on what is left of a line; `--json` has all of it."""
+    while (shorter := _ASIDE.sub("", source)) != source:
+        source = shorter
+    if len(source) <= _MOST_SOURCE:
+        return source
+    ends = [match.start() for match in _CLAUSE.finditer(source, _LEAST_SOURCE) if match.start() <= _MOST_SOURCE]
+    return source[: ends[-1]] if ends else source[:_MOST_SOURCE].rpartition(" ")[0] or source[:_MOST_SOURCE]
 
 
 def _spans(gpus: tuple[int, ...]) -> str:
@@ -159,6 +173,8 @@ def _spans(gpus: tuple[int, ...]) -> str:
 def _range(amount: Amount) -> str:
     if isinstance(amount, Unknown):
         return "unknown"
+    if amount.value <= -_SHORT_GIB:
+        return f"none: {-amount.value:.2f} GiB short"
     if round(amount.low, 2) == round(amount.high, 2):
         return f"{amount.value:.2f} GiB"
     return f"{amount.value:.2f} GiB ({amount.low:.2f} to {amount.high:.2f})"
