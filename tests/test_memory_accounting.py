@@ -285,6 +285,11 @@ def test_what_is_not_modelled_is_said(llama: ModelShape) -> None:
         ({"gpu-memory-utilization": 1.2}, "a share above 0 and at most 1"),
         ({"gpu-memory-utilization": float("nan")}, "a number from 0 on"),
         ({"max-model-len": -3}, "a whole number from 1 on"),
+        ({"max-num-seqs": 10**12}, "at most 2,147,483,647"),
+        ({"kv-cache-memory-bytes": 10**30}, "at most 1,125,899,906,842,624"),
+        ({"swap-space": float("inf")}, "swap-space is 'inf'; a number up to"),
+        ({"max-logprobs": 10**20}, "max-logprobs is"),
+        ({"max-logprobs": 1.5}, "max-logprobs is '1.5'; a whole number is wanted"),
         ({"compilation-config": "{bad"}, "JSON is wanted"),
     ],
 )

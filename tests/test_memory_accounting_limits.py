@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from engine_probe.memory.accounting_result import RankMemory
     from engine_probe.memory.model import ModelShape
 
+FEW_TOKENS, SHORT_STEP = "batched-tokens-below-max-num-seqs", "batched-tokens-below-model-len"
 MXFP4 = {**configs.GPT_OSS_20B, "quantization_config": {"quant_method": "mxfp4"}}
 
 
@@ -179,6 +180,13 @@ def test_a_fixed_pool_is_held_against_what_is_left(llama: ModelShape) -> None:
         ({"pipeline-parallel-size": 33}, {}, "pp-exceeds-layers", "33 is more than the model's 32 layers"),
         ({"num-gpu-blocks-override": 0}, {}, "kv-cache-size-zero", "leaves no block"),
         ({"tensor-parallel-size": 8, "pipeline-parallel-size": 32}, {}, None, ""),
+        (
+            {"max-num-seqs": 100_000, "max-num-batched-tokens": 2048},
+            {},
+            FEW_TOKENS,
+            "2048 is below max-num-seqs 100000",
+        ),
+        ({"max-num-seqs": 2048, "max-num-batched-tokens": 2048}, {}, None, ""),
     ],
 )
 def test_what_the_configuration_refuses(
@@ -213,6 +221,26 @@ def test_how_long_a_request_may_be_follows_the_scaling_of_positions(
         one = asked(shape, "0.19.0", {"max-model-len": length})
         refused = refused_by_config(one.values, one.shape)
         assert (None if refused is None else refused.id) == name
+
+
+@pytest.mark.parametrize(
+    ("version", "card", "args", "name"),
+    [
+        ("0.19.0", "H100-80GB", {"max_num_seqs": 100_000}, FEW_TOKENS),
+        ("0.32.0", "cpu-64GB", {"max_num_seqs": 100_000}, FEW_TOKENS),
+        ("0.19.0", "H100-80GB", {"max_num_batched_tokens": 100}, None),
+        ("0.19.0", "H100-80GB", {"max_num_batched_tokens": 1024, "enable_chunked_prefill": False}, SHORT_STEP),
+        ("0.19.0", "H100-80GB", {"enable_chunked_prefill": False}, None),
+        ("0.19.0", "H100-80GB", {"max_num_batched_tokens": 1024}, None),
+        ("0.10.0", "H100-80GB", {"max_num_batched_tokens": 1024, "enable_chunked_prefill": False}, None),
+        ("0.6.6", "H100-80GB", {"max_num_batched_tokens": 1024}, SHORT_STEP),
+        ("0.6.6", "H100-80GB", {"max_num_batched_tokens": 1024, "enable_chunked_prefill": True}, None),
+    ],
+)
+def test_sizes_of_a_step_that_contradict_each_other_as_the_release_fills_them_in(
+    llama: ModelShape, version: str, card: str, args: dict[str, Any], name: str | None
+) -> None:
+    assert stopped_by(memory_of(llama, version, card, max_model_len=4096, **args)) == name
 
 
 def test_a_model_that_caches_nothing_needs_no_pool(tmp_path: Path) -> None:

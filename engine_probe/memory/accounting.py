@@ -18,6 +18,7 @@ from engine_probe.memory.cards import CPU
 from engine_probe.memory.estimates import Estimate, exact, total
 from engine_probe.memory.learned import learned_parts, learned_room
 from engine_probe.memory.limits import stops_start
+from engine_probe.memory.limits_batch import refused_batch
 from engine_probe.memory.rank_lora import lora_on_rank
 from engine_probe.memory.rank_weights import weights_on_rank
 
@@ -106,7 +107,7 @@ def _by_rules(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbour
         counts_others=rules.pool == "absolute",
     )
     memory = _with_room(memory, by, asked.learned)
-    return replace(memory, why_not=stops_start(memory, rules, near))
+    return replace(memory, why_not=refused_batch(asked, rules, batch) or stops_start(memory, rules, near))
 
 
 def _parts(asked: Asked, rules: Rules, card: Card, rank: int, batch: Batch, weights: Amount) -> Parts:

@@ -12,6 +12,7 @@ from engine_probe.memory.accounting_result import Parts, RankMemory, left_of
 from engine_probe.memory.accounting_values import Batch
 from engine_probe.memory.estimates import Estimate, exact, total
 from engine_probe.memory.limits import stops_start_on_cpu
+from engine_probe.memory.limits_batch import refused_batch
 from engine_probe.memory.rank_weights import weights_on_rank
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def on_cpu(asked: Asked, rules: Rules, card: Card, rank: int, near: Neighbours) 
     if memory.caches_anything and not isinstance(pool, Unknown):
         by = Division(values, asked.shape, asked.version, batch, values.parallel.stage_of(rank), card.family)
         memory = replace(memory, room=room_of(by, memory.max_len, pool.value))
-    return replace(memory, why_not=stops_start_on_cpu(memory, world))
+    return replace(memory, why_not=refused_batch(asked, rules, batch) or stops_start_on_cpu(memory, world))
 
 
 def _of_all(amount: Amount, ranks: int) -> Amount:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError
+from engine_probe.flags import flag_for
 from engine_probe.memory.parallel import Parallel
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from engine_probe.memory.accounting_rules import Rules
     from engine_probe.memory.model import ModelShape
 
-_GIB = 2**30
+_MOST = 2**31 - 1
+_MOST_BYTES = 2**50
+_MOST_SEED = 2**64 - 1
 _LARGE_CARD_GIB, _LARGEST_CARD_GIB = 70, 160
 _CAPTURES_UP_TO = {"GptOssForCausalLM": 1024}
 """Architectures for which vLLM itself raises the limit (model_executor/models/config.py, 0.11.2 to 0.20.2)."""
@@ -87,7 +90,7 @@ def values_of(launch: Launch) -> Values:
     read = _Reader(launch)
     compilation = read.mapping("compilation-config")
     fits_length = launch.arg("max-model-len") in ("auto", -1)
-    return Values(
+    values = Values(
         parallel=_parallel(read, launch.env),
         utilization=_utilization(read),
         max_len=None if fits_length else read.whole("max-model-len"),
@@ -99,7 +102,7 @@ def values_of(launch: Launch) -> Values:
         kv_cache_dtype=_unless_auto(read.word("kv-cache-dtype")),
         dtype=_unless_auto(read.word("dtype")),
         quantization=read.word("quantization"),
-        kv_bytes=read.whole("kv-cache-memory-bytes", least=0) or None,
+        kv_bytes=read.whole("kv-cache-memory-bytes", least=0, most=_MOST_BYTES) or None,
         cpu_space_gib=_cpu_space(launch.env),
         blocks=read.whole("num-gpu-blocks-override", least=0),
         offload_gib=read.number("cpu-offload-gb") or 0.0,
@@ -115,6 +118,8 @@ def values_of(launch: Launch) -> Values:
         one_kind_of_cache=bool(read.truth("disable-hybrid-kv-cache-manager")),
         notes=_notes(launch),
     )
+    read.demand_sane_numbers()
+    return values
 
 
 class _Reader:
@@ -123,12 +128,12 @@ class _Reader:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
 
-    def whole(self, name: str, least: int = 1) -> int | None:
+    def whole(self, name: str, least: int = 1, most: int = _MOST) -> int | None:
         value = self._launch.arg(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise self.error(name, value, f"a whole number from {least} on is wanted")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.error(name, value, f"a whole number from {least} on is wanted, and at most {most:,}")
         return value
 
     def number(self, name: str) -> float | None:
@@ -160,6 +165,20 @@ class _Reader:
             if key.startswith(f"{name}.")
         }
         return {**found, **dotted}
+
+    def demand_sane_numbers(self) -> None:
+        """Also of arguments that no sum needs: a number that no engine takes is a slip of the pen."""
+        for name, value in self._launch.args.items():
+            flag = flag_for(name)
+            if flag is None or "." in name or isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            most = {"int": _MOST_SEED if name == "seed" else _MOST, "size": _MOST_BYTES, "float": _MOST}.get(flag.type)
+            if most is None:
+                continue
+            if flag.type != "float" and not isinstance(value, int):
+                raise self.error(name, value, "a whole number is wanted")
+            if not -most <= value <= most:
+                raise self.error(name, value, f"a number up to {most:,} is wanted")
 
     def error(self, name: str, value: object, wanted: str) -> InputError:
         return InputError(f"{self._launch.name}: {name} is {str(value)[:60]!r}; {wanted}")
