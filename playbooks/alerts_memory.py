@@ -90,7 +90,8 @@ def _claiming(gpu: Gpu, reading: Reading) -> list[Server]:
 
 def _unseen(gpu: Gpu, claiming: list[Server]) -> Iterator[Alert]:
     """The owner is of another container or of the host; from here nobody can end it."""
-    found = [(one, size) for one in _of(gpu) if not one.is_visible and (size := number(one.used_gib)) is not None]
+    hidden = [one for one in _of(gpu) if not one.is_visible and not one.is_ending]
+    found = [(one, size) for one in hidden if (size := number(one.used_gib)) is not None]
     total = sum(size for _, size in found)
     if total < HELD_GIB:
         return

@@ -98,6 +98,7 @@ def _gpu_process(one: GpuProcess, engines: Mapping[int, Server]) -> dict[str, An
         "name": one.name,
         "model": None if server is None else server.name,
         "is_visible": one.is_visible,
+        "is_ending": one.is_ending,
         "slice": one.slice_index,
         **_values({"used_gib": one.used_gib}),
     }

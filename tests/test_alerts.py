@@ -237,6 +237,9 @@ JUST_FINE: dict[str, Reading] = {
     "a desktop that is not seen": with_gpus(
         gpu(2, used=1, processes=(gpu_process(812, 0.9, "not visible here", is_visible=False),))
     ),
+    "one that has just ended": with_gpus(
+        gpu(2, used=41, processes=(gpu_process(812, 40, "ending", is_visible=False, is_ending=True),))
+    ),
     "the driver's own reserve": with_gpus(gpu(1, used=1.9)),
     "processes that may not be listed": with_gpus(gpu(1, used=30, processes_unavailable="no permission")),
     "a process whose size is not said": with_gpus(gpu(1, used=30, processes=(gpu_process(7, None),))),

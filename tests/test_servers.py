@@ -486,6 +486,22 @@ def test_when_it_became_an_orphan_is_told(fake: FakeProc, watch: ServerWatch) ->
     assert {one.pid: one.state_since for one in watch.read(NO_GPUS, 1020.0)[0]} == {102: 1010.0, 202: None}
 
 
+def test_one_that_has_just_ended_is_no_stranger(fake: FakeProc, watch: ServerWatch) -> None:
+    """The driver lists a process for some seconds more, while it gives back its memory."""
+    fake.add(100, serve("/m"))
+    fake.add(101, "VLLM::EngineCore", 100)
+    gpus = GpuState((gpu(0, (101, 60.0), (31_337, 5.0)),))
+    watch.read(gpus, 1000.0)
+    fake.end(101)
+    fake.end(100)
+    for now, is_ending in ((1001.0, True), (1004.0, True), (1020.0, False)):
+        rows = {one.pid: one for one in watch.read(gpus, now)[1]}
+        assert rows[101].title.startswith("ending") == is_ending
+        assert rows[31_337].title == "host PID, not visible here"
+        mine, other = watch.with_ending(gpus).gpus[0].processes
+        assert (mine.is_ending, mine.is_visible, other.is_ending) == (is_ending, not is_ending, False)
+
+
 def test_a_zombie_is_no_orphan(fake: FakeProc, watch: ServerWatch) -> None:
     fake.add(1, ["/sbin/init"], 0, name="systemd")
     fake.add(102, "VLLM::EngineCore", 1, state="Z")

@@ -23,6 +23,8 @@ class GpuProcess:
     is_visible: bool = True
     """False for a process that /proc does not show here, such as one outside this container: it is never offered
     to be ended."""
+    is_ending: bool = False
+    """It is not visible any more and was a moment ago: its memory is being given back."""
     slice_index: int | None = None
     """The MIG slice that it runs on, where the GPU is cut into slices."""
     kind: ProcessKind = "compute"

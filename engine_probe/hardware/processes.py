@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _YOUNG_SECONDS = 60.0
 _WORDS_SECONDS = 4.0
 _IN_TURN = 8
+_ENDED_SECONDS = 10.0
+"""So long a driver may still list a process that has ended: it gives back its memory."""
 _MOST_ANCESTORS = 64
 _MOST_WORDS = 12
 _LONGEST_WORD = 200
@@ -55,6 +57,8 @@ class Processes:
 
     proc: str
     known: dict[int, Process] = field(default_factory=dict)
+    ended: dict[int, float] = field(default_factory=dict)
+    """Of those that were watched, which have just ended, and when that was seen."""
     reads: int = 0
     """Processes read so far: what looking costs."""
     _boot_time: float | None = None
@@ -67,9 +71,12 @@ class Processes:
         """`watched` are read each time; `now` in seconds since the epoch."""
         pids = read_pids(self.proc)
         gone = self.known.keys() - pids
+        wanted = set(watched)
+        self.ended = {pid: when for pid, when in self.ended.items() if now - when < _ENDED_SECONDS and pid not in pids}
+        self.ended |= dict.fromkeys(gone & wanted, now)
         for pid in gone:
             del self.known[pid]
-        again = {pid for pid in watched if pid in pids}
+        again = wanted & pids
         again |= {pid for pid, one in self.known.items() if self._is_due(one, now, gone)}
         turn = self._next_in_turn()
         for pid in pids:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _GIB = 1024**3
 _LONGEST_TITLE = 300
+HAS_ENDED = Unknown("the process has just ended")
 NOT_VISIBLE = Unknown("the process is not visible here: it runs in another container or namespace")
 
 
@@ -106,21 +107,22 @@ def _pages(pages: int, origin: str) -> Known:
     return Known(pages * PAGE_BYTES / _GIB, "measured", origin)
 
 
-def invisible(pid: int, held: tuple[Holding, ...]) -> ProcessReading:
-    """Of a process that the driver knows and /proc does not show here."""
+def invisible(pid: int, held: tuple[Holding, ...], *, has_ended: bool = False) -> ProcessReading:
+    """Of a process that the driver knows and /proc does not show here, or not any more."""
+    why = HAS_ENDED if has_ended else NOT_VISIBLE
     return ProcessReading(
         pid=pid,
         ppid=0,
-        title="host PID, not visible here",
+        title="ending: it was here a moment ago" if has_ended else "host PID, not visible here",
         role="other",
         user="not known",
         is_mine=False,
         started=None,
-        rss_gib=NOT_VISIBLE,
-        pss_gib=NOT_VISIBLE,
-        shared_gib=NOT_VISIBLE,
-        threads=NOT_VISIBLE,
-        open_files=NOT_VISIBLE,
-        cpu_percent=NOT_VISIBLE,
+        rss_gib=why,
+        pss_gib=why,
+        shared_gib=why,
+        threads=why,
+        open_files=why,
+        cpu_percent=why,
         gpu_gib=held,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.hardware.processes_read import link_of, read_bytes
@@ -23,6 +23,8 @@ _CONTAINERS = (
     ("lxc", re.compile(r"lxc(?:\.payload\.|/)([\w.-]{1,64})")),
 )
 _ID_LENGTH = 12
+ENDING = "ending"
+"""The name of a process that the driver still lists, and that has ended."""
 
 Holding = tuple[int, "Fact"]
 """A GPU's index and the memory held there."""
@@ -71,6 +73,30 @@ def holdings(gpus: GpuState) -> dict[int, tuple[Holding, ...]]:
 def hidden_holdings(gpus: GpuState, visible: Collection[int]) -> dict[int, tuple[Holding, ...]]:
     """The same of the processes that the driver knows and that cannot be seen here."""
     return _by_pid(gpus, lambda process: not process.is_visible or process.pid not in visible)
+
+
+def mark_ended(gpus: GpuState, ended: Collection[int]) -> GpuState:
+    """Processes of `ended` that the driver still lists are ending; they are nobody else's."""
+    if not ended or not any(one.pid in ended for gpu in gpus.gpus for one in _processes_on(gpu)):
+        return gpus
+
+    def marked(processes: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
+        return tuple(
+            replace(one, name=ENDING, is_visible=False, is_ending=True) if one.pid in ended else one
+            for one in processes
+        )
+
+    return replace(
+        gpus,
+        gpus=tuple(
+            replace(
+                gpu,
+                processes=marked(gpu.processes),
+                slices=tuple(replace(part, processes=marked(part.processes)) for part in gpu.slices),
+            )
+            for gpu in gpus.gpus
+        ),
+    )
 
 
 def _by_pid(gpus: GpuState, is_wanted: Callable[[GpuProcess], bool]) -> dict[int, tuple[Holding, ...]]:

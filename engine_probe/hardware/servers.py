@@ -20,7 +20,7 @@ from engine_probe.hardware.server_outputs import Output, Outputs
 from engine_probe.hardware.server_port import PortOwners
 from engine_probe.hardware.server_told import Surroundings, server_of
 from engine_probe.hardware.server_tree import Family, Tree
-from engine_probe.hardware.server_where import container_of, has_own_network, hidden_holdings, holdings
+from engine_probe.hardware.server_where import container_of, has_own_network, hidden_holdings, holdings, mark_ended
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,6 +75,10 @@ class ServerWatch:
         servers = tuple(self._server(one, gpus, held, now) for one in families)
         self._is_first = False
         return servers, self._tell(families, gpus, held, now)
+
+    def with_ending(self, gpus: GpuState) -> GpuState:
+        """The same, of which processes that were here a moment ago are known to be ending. After `read`."""
+        return mark_ended(gpus, self._processes.ended)
 
     def wait(self, seconds: float) -> None:
         """Until all servers that were asked have answered, for at most so long."""
@@ -178,4 +182,6 @@ class ServerWatch:
             for pid, (family, role, rank) in members.items()
         ]
         rows += [self._teller.tell(known[pid], "other", None, None, held[pid]) for pid in others]
-        return (*rows, *(invisible(pid, parts) for pid, parts in hidden_holdings(gpus, known).items()))
+        ended = self._processes.ended
+        hidden = hidden_holdings(gpus, known).items()
+        return (*rows, *(invisible(pid, parts, has_ended=pid in ended) for pid, parts in hidden))

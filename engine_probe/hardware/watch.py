@@ -52,7 +52,7 @@ class Watch:
         return Reading(
             time=now,
             host_name=socket.gethostname(),
-            gpus=gpus,
+            gpus=self._servers.with_ending(gpus),
             host=host,
             servers=servers,
             processes=processes,

@@ -221,6 +221,8 @@ def _what_of_processes(processes: Sequence[GpuProcess], reading: Reading, colour
 
 
 def _other_words(process: GpuProcess) -> Row:
+    if process.is_ending:
+        return ((f"pid {process.pid} ending", "$quiet"),)
     if not process.is_visible:
         return ((f"pid {process.pid} not visible", "$warning"),)
     return ((f"{clean(process.name)} pid {process.pid}", "$quiet"),)
