@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import nearest_word
 from engine_probe.facts import Known, Unknown
-from playbooks.computing import Computed, MissingInputError, known, number
+from playbooks.computing import MOST_RANKS, Computed, MissingInputError, known, number
 
 if TYPE_CHECKING:
     from playbooks.conditions import Answer, Lookup
@@ -99,7 +99,10 @@ def _tensor_size_for_this_node(lookup: Lookup) -> tuple[float, str]:
     """A divisor of the present size cuts evenly whatever the present size cuts."""
     now, gpus = int(number(lookup, "parallel.tensor_size_now")), int(number(lookup, "gpus_here"))
     stages = int(number(lookup, "launch.pipeline_parallel_size", unset=1))
-    size = next((size for size in range(gpus // stages, 0, -1) if now % size == 0), None)
+    most = min(gpus // stages, now)
+    if most > MOST_RANKS:
+        raise MissingInputError(f"that makes {most} ranks, more than any group of hosts has")
+    size = next((size for size in range(most, 0, -1) if now % size == 0), None)
     if size is None:
         raise MissingInputError(f"{stages} pipeline stages need more than the {gpus} GPUs of this node")
     return size, f"the largest divisor of {now} for the {gpus} GPUs of this node"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _UNITS_IN_GIB = {"B": 2**-30, "bytes": 2**-30, "KiB": 2**-20, "MiB": 2**-10, "GiB": 1.0, "TiB": 1024.0}
 _SIZE = re.compile(r"([\d.]+) ?(\w+)")
-_IN_USE = re.compile(r"(this process|Process \d+) has ([\d.]+ \w+) memory in use")
+_IN_USE = re.compile(r"(this process|Process \d{1,18}) has (\d{1,18}(?:\.\d{1,18})? \w+) memory in use")
 _ITSELF = "this process"
 # What one engine holds beside torch's own pool: context, NCCL, cuBLAS. 0.5 GiB alone, up to 2.1 with NCCL on an H100.
 _USUAL_CONTEXT_GIB = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from playbooks.computing import Computed, MissingInputError, known, number
+from playbooks.computing import MOST_RANKS, Computed, MissingInputError, known, number
 from playbooks.conditions import Unset
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def _tensor_size_that_fits(lookup: Lookup) -> tuple[float, str]:
     most = min(now, _optional(lookup, "gpu.count") or now)
     kv_heads = _optional(lookup, "model.num_kv_heads")
     knows_heads = any(whole.name == "attention heads" for whole in wholes)
+    if most > MOST_RANKS:
+        raise MissingInputError(f"tensor-parallel-size is {most}, more ranks than any group of hosts has")
     sizes = [size for size in range(most, 0, -1) if knows_heads or now % size == 0]
     fitting = (s for s in sizes if all(one.fits(s) for one in wholes) and _key_value_heads_fit(kv_heads, s))
     best = next(fitting, None)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.numbers import is_credible, shortened
 from playbooks.conditions import Answer, Lookup, Unset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine_probe.facts import Value
+
+
+MOST_RANKS = 65_536
+"""Sizes up to this are tried one by one; a log or a launch that tells more tells no number of GPUs."""
 
 
 class Computed(NamedTuple):
@@ -21,6 +26,16 @@ class Computed(NamedTuple):
     unit: str
     meaning: str
     compute: Callable[[Lookup], Answer]
+
+    def answer(self, lookup: Lookup) -> Answer:
+        """What `compute` answers; Unknown where the numbers that others wrote cannot be computed with."""
+        try:
+            found = self.compute(lookup)
+        except (ArithmeticError, ValueError) as error:  # by nothing, or of more digits than a float has room for
+            return Unknown(f"its numbers cannot be: {shortened(str(error))}")
+        if isinstance(found, Known) and isinstance(found.value, (int, float)) and not is_credible(found.value):
+            return Unknown("its numbers cannot be: they make more than anything can have")
+        return found
 
 
 class MissingInputError(Exception):
@@ -33,9 +48,11 @@ def number(lookup: Lookup, name: str, unset: float | None = None) -> float:
     if isinstance(answer, Unset) and unset is not None:
         return unset
     if isinstance(answer, Known) and isinstance(answer.value, (int, float)) and not isinstance(answer.value, bool):
+        if not is_credible(answer.value):
+            raise MissingInputError(f"{name} is no number that can be")
         return answer.value
     if isinstance(answer, Known):
-        raise MissingInputError(f"{name} is {answer.value!r}, not a number")
+        raise MissingInputError(f"{name} is {shortened(repr(answer.value))}, not a number")
     raise MissingInputError(f"{name} is " + (f"unknown: {answer.reason}" if isinstance(answer, Unknown) else "not set"))
 
 

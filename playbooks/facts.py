@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.flags import flag_for
+from engine_probe.numbers import is_credible, number_in, shortened
 from playbooks import computed
 from playbooks.conditions import Answer, Lookup, Unset
 from playbooks.facts_of_evidence import FILES, GPUS, HOST, MODEL, NEIGHBOURS, PACKAGES, UNMET
@@ -215,7 +216,7 @@ def lookup_for(launch: Launch | None, facts: Mapping[str, Fact], unsaid: Unset |
 
     `unsaid`: without a launch, the answer for arguments of it that `facts` lacks; None: they are not known.
     """
-    functions = {one.name: one.compute for one in computed.COMPUTED}
+    functions = {one.name: one.answer for one in computed.COMPUTED}
 
     def lookup(name: str) -> Answer:
         if name in facts:
@@ -252,7 +253,9 @@ def launch_fact(launch: Launch, name: str) -> Known | Unset:
 def _plain(value: ArgValue) -> Value:
     if isinstance(value, tuple):
         return " ".join(value)
-    return number_or_text(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return number_or_text(value)
+    return value if is_credible(value) else shortened(f"{value:g}" if isinstance(value, float) else hex(value))
 
 
 def number_or_text(text: str) -> Value:
@@ -261,6 +264,7 @@ def number_or_text(text: str) -> Value:
     if found is None:
         return text
     whole, fraction, suffix = found.groups()
-    if not suffix:
-        return float(whole + fraction) if fraction else int(whole)
-    return int(float(whole + (fraction or "")) * _SUFFIXES[suffix])
+    number = number_in(whole + (fraction or ""))
+    if number is None or not is_credible(number * _SUFFIXES.get(suffix, 1)):
+        return text
+    return int(float(number) * _SUFFIXES[suffix]) if suffix else number

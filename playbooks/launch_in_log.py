@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.facts import Known
+from engine_probe.numbers import number_in
 from engine_probe.redact import MASKED
 from playbooks.conditions import Unset, show
 from playbooks.facts import launch_fact, number_or_text
@@ -142,7 +143,9 @@ def _said(record: Record) -> Iterator[tuple[str, object]]:
             continue
         for pattern, name in _SAID:
             if found := pattern.search(text):
-                yield name, int(next(filter(None, found.groups())))
+                told = number_in(next(filter(None, found.groups())))
+                if told is not None:
+                    yield name, int(told)
 
 
 def _is_default(name: str, value: object) -> bool:

@@ -57,7 +57,7 @@ def roots_of(fact: str, lookup: Lookup) -> tuple[str, ...]:
 
     Where something beside the log would do, the log, which had its chance to tell, is not asked for.
     """
-    functions = {one.name: one.compute for one in COMPUTED}
+    functions = {one.name: one.answer for one in COMPUTED}
 
     def unknown(name: str) -> Iterator[str]:
         if name not in functions:

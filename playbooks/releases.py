@@ -21,5 +21,5 @@ def release_fits(version: str, wanted: str) -> bool:
 
 def _release(text: str) -> tuple[int, ...]:
     numbers = re.match(r"[\d.]+", text)
-    parts = [int(part) for part in numbers[0].split(".") if part] if numbers else []
+    parts = [int(part[:18]) for part in numbers[0].split(".") if part] if numbers else []
     return (*parts, 0, 0, 0)[:3]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from engine_probe.logs.checked import literals_of_checked
+from engine_probe.numbers import number_in
 from engine_probe.stage_names import STAGES
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ def _check_sample(markers: list[Marker], columns: list[str]) -> None:
 
 
 def _value(text: str) -> Value:
-    number = _NUMBER.fullmatch(text)
-    if number is None:
+    if _NUMBER.fullmatch(text) is None:
         return text
-    plain = text.replace(",", "")
-    return float(plain) if number["fraction"] else int(plain)
+    value = number_in(text)
+    return text if value is None else value

@@ -23,7 +23,7 @@ READ = (
 )
 """Releases whose sources the data files were made from, oldest first."""
 
-_RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+_RELEASE = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?(?!\d)")
 
 
 @lru_cache(maxsize=256)
