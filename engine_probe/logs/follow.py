@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from engine_probe.errors import InputError
 from engine_probe.logs.index_blocks import read_at
 from engine_probe.logs.opening import open_file
+from engine_probe.logs.unpacking import is_packed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +68,12 @@ class Watch:
         self._file = file
         self._is_gone = False
         self._before_end = (0, b"")
+        self._is_unpacked = is_packed(path)
 
     def look(self, position: int) -> Kind | None:
         """Compare the file with what was read of it, up to `position`. After `rotated`: `newer`, and a new watch."""
+        if self._is_unpacked:  # nothing is written to it, and the file that has the name is another
+            return None
         size = os.fstat(self._file).st_size
         end, remembered = self._before_end
         was_rewritten = read_at(self._file, end - len(remembered), len(remembered)) != remembered

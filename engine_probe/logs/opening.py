@@ -1,4 +1,4 @@
-"""Opens a log file: only what can be read from any place again."""
+"""Opens a log file: only what can be read from any place again; of a packed one what is in it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import stat
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
+from engine_probe.logs.unpacking import packing_of, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of a regular file. Raises InputError."""
+    """A descriptor of a regular file, or of a nameless one with what is packed in it. Raises InputError."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
@@ -22,4 +23,5 @@ def open_file(path: Path) -> int:
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise InputError(f"cannot read {path}: it is no regular file; pipe it in instead: … | vllm-console logs -")
-    return file
+    packing = packing_of(file)
+    return file if packing is None else unpacked(file, path, packing)

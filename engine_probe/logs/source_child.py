@@ -62,10 +62,23 @@ class Child:
         assert self._process.stdout is not None
         return self._process.stdout.fileno()
 
-    def failure(self) -> str | None:
-        """Once its output has ended: why it failed, None when it did not."""
+    def failure(self, printed: str = "") -> str | None:
+        """Once its output has ended: why it failed, None when it did not. `printed`: its end, with its own reason."""
         code = self._process.wait()
-        return f"{self.source.label}: {self.command} ended with exit code {code}" if code else None
+        if not code:
+            return None
+        reason = next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "")
+        return f"{self.source.label}: {self.command} ended with exit code {code}" + (f": {reason}" if reason else "")
+
+    def nothing_printed(self) -> str | None:
+        """Of a unit that there is not journalctl prints nothing and is content with that; others say so themselves."""
+        if self.source.kind != "unit":
+            return None
+        return (
+            f"{self.source.label}: {self.command} printed nothing: there is no unit {self.source.name}, it never "
+            f"logged, or this user may not read its journal (systemctl status {self.source.name}; sudo, or the group "
+            "systemd-journal)"
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

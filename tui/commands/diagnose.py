@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from playbooks.evidence_host import HostState
 
 FINE, FOUND, UNEXPLAINED = 0, 1, 3
+_END_BYTES = 1_000
 
 
 @click.command()
@@ -188,9 +189,12 @@ def _records(name: str) -> list[Record]:
 
     with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:
         file = _kept(pipe)
-        if (failure := child.failure()) is not None:
+        size = os.fstat(file).st_size
+        end = os.pread(file, _END_BYTES, max(0, size - _END_BYTES)).decode("utf-8", "replace")
+        trouble = child.failure(end) or (None if end.strip() else child.nothing_printed())
+        if trouble is not None:
             os.close(file)
-            raise InputError(failure)
+            raise InputError(trouble)
     return telling_records(file)
 
 

@@ -93,8 +93,8 @@ class Reader:
                     continue
                 waiting.unregister(descriptor)
                 del pipes[descriptor]
-                if pipe.child is not None and (failure := pipe.child.failure()) is not None:
-                    yield failure
+                if (trouble := pipe.trouble()) is not None:
+                    yield trouble
             for file in files if goes_on else ():
                 file.look()
 
@@ -107,6 +107,13 @@ class _Pipe:
         self._stream = stream
         self._printer = printer
         self._cutter = PipeCutter()
+        self._has_brought = False
+
+    def trouble(self) -> str | None:
+        """Once it has ended: why the program that printed it failed, or that it found nothing."""
+        if self.child is None:
+            return None
+        return self.child.failure() or (None if self._has_brought else self.child.nothing_printed())
 
     def read(self) -> bool:
         """Read what is there; False at the end."""
@@ -114,6 +121,7 @@ class _Pipe:
             data = os.read(self.descriptor, _READ_BYTES)
         except OSError as error:
             raise InputError(f"cannot read {self._source.label}: {error.strerror or error}") from error
+        self._has_brought = self._has_brought or bool(data.strip())
         block = self._cutter.feed(data) if data else self._cutter.finish()
         if block is not None:
             self._printer.lines(self._source, self._stream.feed(block))
