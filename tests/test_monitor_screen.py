@@ -12,6 +12,7 @@ from textual.widgets import Input
 from engine_probe.facts import Unknown
 from engine_probe.hardware.gpus import GpuState
 from playbooks.alert import Alert
+from playbooks.library import find, load_library
 from tests import monitor_samples as hosts
 from tests.memory_logs import LOADING, failed, v1
 from tests.monitor_samples import ALERTS, EIGHT, FakeWatch, known
@@ -25,6 +26,7 @@ from tui.screens.facts_dialog import FactsDialog
 from tui.screens.help import HelpScreen
 from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.monitor import MonitorScreen
+from tui.screens.monitor_alert import draw_alert, facts_of
 from tui.screens.start import StartScreen
 from tui.themes.glyphs import ASCII, UNICODE
 from tui.widgets.step_pane import StepPane
@@ -430,7 +432,7 @@ async def test_enter_shows_all_facts_with_their_sources():
         await until(pilot, lambda: app.screen is screen)
 
 
-async def test_an_alert_says_what_to_do_and_leads_to_the_wizard():
+async def test_an_alert_says_what_to_do():
     app = console(EIGHT, alerts=ALERTS)
     async with app.run_test(size=(120, 36)) as pilot:
         await monitor_of(pilot)
@@ -441,8 +443,19 @@ async def test_an_alert_says_what_to_do_and_leads_to_the_wizard():
         await until(pilot, lambda: isinstance(app.screen, FactsDialog))
         await until(pilot, lambda: "Another process holds the GPU's memory" in text_of(app))
         assert "k end the process" in text_of(app)
-        await pilot.press("w")
-        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        assert "wizard" not in text_of(app), "it would know nothing of this"
+
+
+def test_what_an_alert_proposes_is_said_in_words_and_with_what_is_known():
+    library = load_library()
+    for one in library:
+        shown = draw_alert(ALERTS[0], one, 100, {}).plain
+        assert not re.search(r"\{[a-z_.|]+\}", shown), shown
+        assert "host.process = " not in shown
+    orphan = replace(ALERTS[0], playbook="orphan-engine-holds-gpu")
+    shown = draw_alert(orphan, find(library, "orphan-engine-holds-gpu"), 100, facts_of(orphan, EIGHT)).plain
+    assert "kill 4711;" in shown
+    assert "the gpu-memory-utilization that fits" in " ".join(shown.split())
 
 
 async def test_tabs_go_to_screens_that_are_there_and_back(tmp_path):

@@ -199,11 +199,12 @@ class MonitorScreen(MonitorEnds):
     @work(exclusive=True, group="alert")
     async def _show_alert(self, alert: Alert) -> None:
         from tui.screens.facts_dialog import FactsDialog  # noqa: PLC0415 -- as below
-        from tui.screens.monitor_alert import draw_alert, read_playbook  # noqa: PLC0415 -- seldom wanted
+        from tui.screens.monitor_alert import draw_alert, facts_of, read_playbook  # noqa: PLC0415 -- seldom wanted
 
         known = await asyncio.to_thread(read_playbook, alert.playbook) if alert.playbook else None
+        facts = await asyncio.to_thread(facts_of, alert, self.reading) if self.reading is not None else {}
         process = self.process_of(alert.pid)
-        keys = {"w": ("open the wizard", "wizard")}
+        keys: dict[str, tuple[str, str]] = {}
         server = self.server_of(alert.pid)
         if server is not None and server.log is not None:
             keys["d"] = ("its log and diagnosis", "log")
@@ -211,7 +212,7 @@ class MonitorScreen(MonitorEnds):
             keys["k"] = ("end the process", "end")
 
         def draw(width: int) -> Content:
-            return draw_alert(alert, known, width)
+            return draw_alert(alert, known, width, facts)
 
         self.app.push_screen(
             FactsDialog(self.console.glyphs, f"{alert.severity}: {alert.about}", draw, keys),
@@ -220,9 +221,7 @@ class MonitorScreen(MonitorEnds):
 
     def _answer(self, alert: Alert, answer: str | None) -> None:
         process, reading = self.process_of(alert.pid), self.reading
-        if answer == "wizard":
-            self.do_tab_wizard()
-        elif answer == "log":
+        if answer == "log":
             self.do_model_log()
         elif answer == "end" and process is not None and reading is not None:
             self.ask_to_end(process, reading)
