@@ -26,6 +26,7 @@ class InputError(Exception):
         allowed: tuple[str, ...] = (),
         nearest: str | None = None,
         more: tuple[InputError, ...] = (),
+        key: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -35,6 +36,8 @@ class InputError(Exception):
         self.allowed = allowed
         self.nearest = nearest
         self.more = more
+        self.key = key
+        """What of a launch is meant, such as `args.max-model-len`, where the file is not known yet."""
 
     def __str__(self) -> str:
         from engine_probe.redact import mask  # noqa: PLC0415 -- only when there is an error

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine_probe.deployment_sources import read_source
 from engine_probe.errors import InputError
 from engine_probe.flags import is_release
+from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import host_card, live_cards, parse_gpus, unlisted
 from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.hardware.host import HostState
-    from engine_probe.launch import Deployment
+    from engine_probe.launch import Deployment, Launch
     from engine_probe.memory.cards import Card
     from engine_probe.memory.model import ModelShape
     from playbooks.placement import LearnedOf, Plan
@@ -53,7 +54,25 @@ def read_inputs(path: Path, gpus: str | None = None, version: str | None = None)
     """Of a deployment, docker compose or shell file. `gpus` None: this host's; `version` None: the engine's, if it can
     be told. Raises InputError.
     """
-    return inputs_of(read_source(path), gpus, version)
+    deployment = read_source(path)
+    _check_values(deployment, path)
+    return inputs_of(deployment, gpus, version)
+
+
+def _check_values(deployment: Deployment, source: Path) -> None:
+    """What no plan can count is an error where the file says it."""
+    for launch in deployment.models:
+        _check_launch(launch, deployment, source)
+
+
+def _check_launch(launch: Launch, deployment: Deployment, source: Path) -> None:
+    try:
+        values_of(launch)
+        model_folder(launch)
+    except InputError as error:
+        from engine_probe.deployment_places import placed  # noqa: PLC0415 -- only where something is wrong
+
+        raise placed(error, deployment, launch, source) from None
 
 
 def running_inputs(version: str | None = None) -> PlanInputs:

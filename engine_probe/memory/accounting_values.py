@@ -180,8 +180,10 @@ class _Reader:
             if not -most <= value <= most:
                 raise self.error(name, value, f"a number up to {most:,} is wanted")
 
-    def error(self, name: str, value: object, wanted: str) -> InputError:
-        return InputError(f"{self._launch.name}: {name} is {str(value)[:60]!r}; {wanted}")
+    def error(self, name: str, value: object, wanted: str, nearest: str | None = None) -> InputError:
+        shown = f"{value:.12g}" if isinstance(value, float) else str(value)[:60]
+        message = f"{self._launch.name}: {name} is {shown!r}; {wanted}"
+        return InputError(message, key=f"args.{name}", nearest=nearest)
 
 
 def _cpu_space(env: Mapping[str, str]) -> float | None:
@@ -192,7 +194,9 @@ def _cpu_space(env: Mapping[str, str]) -> float | None:
     try:
         return float(int(written))
     except ValueError:
-        raise InputError(f"VLLM_CPU_KVCACHE_SPACE is {written[:40]!r}; whole GiB are wanted") from None
+        raise InputError(
+            f"VLLM_CPU_KVCACHE_SPACE is {written[:40]!r}; whole GiB are wanted", key="env.VLLM_CPU_KVCACHE_SPACE"
+        ) from None
 
 
 def _parallel(read: _Reader, env: Mapping[str, str]) -> Parallel:
@@ -202,7 +206,8 @@ def _parallel(read: _Reader, env: Mapping[str, str]) -> Parallel:
         try:
             counts = tuple(int(one) for one in partition.split(","))
         except ValueError:
-            raise InputError(f"VLLM_PP_LAYER_PARTITION is {partition[:60]!r}; numbers like 20,20 are wanted") from None
+            message = f"VLLM_PP_LAYER_PARTITION is {partition[:60]!r}; numbers like 20,20 are wanted"
+            raise InputError(message, key="env.VLLM_PP_LAYER_PARTITION") from None
     sizes = {
         name: read.whole(name) or 1 for name in ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
     }
@@ -221,7 +226,8 @@ def _parallel(read: _Reader, env: Mapping[str, str]) -> Parallel:
 def _utilization(read: _Reader) -> float | None:
     share = read.number("gpu-memory-utilization")
     if share is not None and not 0 < share <= 1:
-        raise read.error("gpu-memory-utilization", share, "a share above 0 and at most 1 is wanted")
+        percent = f"{share / 100:g}" if 1 < share <= 100 else None
+        raise read.error("gpu-memory-utilization", share, "a share above 0 and at most 1 is wanted", percent)
     return share
 
 

@@ -23,13 +23,14 @@ def model_folder(launch: Launch) -> Path:
         return path
     looks_like_hub_id = launch.model.count("/") <= 1 and not launch.model.startswith((".", "/", "~"))
     if not looks_like_hub_id:
-        raise InputError(f"{launch.name}: there is no model at {launch.model[:200]}")
+        raise InputError(f"{launch.name}: there is no model at {launch.model[:200]}", key="model")
     cached = _cached(launch)
     if cached is not None:
         return cached
     raise InputError(
         f"{launch.name}: {launch.model[:200]} is no folder here, and the Hugging Face cache does not hold it; "
-        "a plan needs at least its config.json: name a folder that holds it"
+        "a plan needs at least its config.json: name a folder that holds it",
+        key="model",
     )
 
 
