@@ -15,7 +15,7 @@ from engine_probe.memory.accounting_values import values_of
 from engine_probe.memory.cards import CPU
 from engine_probe.memory.limits import Neighbours, WhyNot, has_no_cache, refused_by_config
 from engine_probe.memory.rank_weights import layer_count
-from playbooks.placement_adapters import adapters_refused
+from playbooks.placement_adapters import adapters_of
 from playbooks.placement_host import HostNeeds, host_needs
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ def _placed(
         notes.append(_names_absent(gpus[len(_visible(gpus, cards))], cards))
     elif len(gpus) > world and not on_cpu:
         notes.append(f"GPUs {', '.join(map(str, gpus[world:]))} stay unused: its sizes need {world}")
-    why_not = refused or failing or adapters_refused(launch, asked)
+    adapters = adapters_of(launch, asked)
+    notes += adapters.notes
+    why_not = refused or failing or adapters.why_not
     notes += _close_calls(ranks) if why_not is None else ()
     return PlacedModel(launch, asked, () if on_cpu else used, ranks, worst, why_not, tuple(notes))
 

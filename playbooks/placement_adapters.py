@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.memory.limits import WhyNot
 
@@ -12,19 +12,30 @@ if TYPE_CHECKING:
     from engine_probe.memory.accounting import Asked
 
 
-def adapters_refused(launch: Launch, asked: Asked) -> WhyNot | None:
+class Adapters(NamedTuple):
+    """`notes`: of those that could not be looked at."""
+
+    why_not: WhyNot | None = None
+    notes: tuple[str, ...] = ()
+
+
+def adapters_of(launch: Launch, asked: Asked) -> Adapters:
     """An adapter of a higher rank than max-lora-rank is refused when it is loaded (lora/peft_helper.py)."""
     if not launch.lora:
-        return None
+        return Adapters()
     from engine_probe.model_files.adapters import read_adapter  # noqa: PLC0415 -- few deployments have adapters
 
     limit = asked.values.lora.rank if asked.values.lora else 16
+    notes: list[str] = []
     for name, path in launch.lora.items():
         try:
-            adapter = read_adapter(Path(path).expanduser())
-        except ValueError:
-            continue  # a hub id or a folder of another host: that is no matter of memory
-        if adapter.rank is not None and adapter.rank > limit:
-            text = f"adapter {name} has rank {adapter.rank} and max-lora-rank is {limit}"
-            return WhyNot("lora-rank-exceeds-max", text)
-    return None
+            rank = read_adapter(Path(path).expanduser()).rank
+        except ValueError as error:  # a hub id, or a folder of another host
+            notes.append(f"adapter {name} is not held against max-lora-rank {limit}: {error}")
+            continue
+        if rank is None:
+            notes.append(f"adapter {name} is not held against max-lora-rank {limit}: it names no rank")
+        elif rank > limit:
+            why_not = WhyNot("lora-rank-exceeds-max", f"adapter {name} has rank {rank} and max-lora-rank is {limit}")
+            return Adapters(why_not, tuple(notes))
+    return Adapters(None, tuple(notes))

@@ -133,6 +133,23 @@ def test_an_adapter_above_the_limit_is_refused(shapes: dict[str, ModelShape], tm
     assert verdicts(planned(shapes, [higher], "1xA100-80GB")) == {"small": None}
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "there is no adapter_config.json in"), ("{", "cannot be read"), ("{}", "it names no rank")],
+)
+def test_an_adapter_that_cannot_be_read_is_a_note(
+    shapes: dict[str, ModelShape], tmp_path: Path, content: str | None, said: str
+) -> None:
+    if content is not None:
+        (tmp_path / "adapter_config.json").write_text(content, encoding="utf-8")
+    one = replace(launch("small", "llama-13b"), lora={"sql": str(tmp_path)})
+    plan = planned(shapes, [one], "1xA100-80GB")
+    assert plan.fits
+    (note,) = [note for note in model(plan, "small").notes if "adapter" in note]
+    assert note.startswith("adapter sql is not held against max-lora-rank 16: ")
+    assert said in note
+
+
 def test_one_gpu_too_few(shapes: dict[str, ModelShape]) -> None:
     big = launch("big", "llama-70b", tensor_parallel_size=8)
     plan = planned(shapes, [big], "7xA100-80GB")
