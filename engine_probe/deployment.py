@@ -30,6 +30,9 @@ FILE_ARGS = frozenset(
     ("tokenizer", "chat-template", "hf-config-path", "tool-parser-plugin", "reasoning-parser-plugin", "config")
 )
 
+JSON_ITEMS = frozenset(("lora-modules", "prompt-adapters"))
+"""Lists whose items may be objects (vllm/entrypoints/openai/cli_args.py, LoRAParserAction)."""
+
 
 class LaunchFile(msgspec.Struct, forbid_unknown_fields=True):
     """One item of `models:` as written."""
@@ -185,9 +188,13 @@ def _check_kind(name: str, value: Any, at: YamlPath, lines: Lines) -> None:
         raise lines.error(f"{at[-1]}: true or false is wanted", at)
     if flag.type != "bool" and isinstance(value, bool) and flag.values != "?" and flag.type in ("int", "float", "size"):
         raise lines.error(f"{at[-1]}: a number is wanted", at)
-    if isinstance(value, (list, dict)) and flag.values not in ("+", "append") and flag.type != "json":
+    takes_several = flag.values in ("+", "append")
+    if isinstance(value, (list, dict)) and not takes_several and flag.type != "json":
         kind = "list" if isinstance(value, list) else "mapping"
         raise lines.error(f"{at[-1]}: one value is wanted, not a {kind}", at)
+    items = [value] if isinstance(value, dict) else value if isinstance(value, list) else []
+    if takes_several and name not in JSON_ITEMS and any(isinstance(one, (dict, list)) for one in items):
+        raise lines.error(f"{at[-1]}: words are wanted, one or a list of them", at)
 
 
 def _gpus(gpus: list[int] | None, at: YamlPath, lines: Lines) -> tuple[int, ...] | None:

@@ -138,6 +138,8 @@ def test_values_mean_what_the_command_line_means(tmp_path: Path) -> None:
         ("models:\n- name: a\n  model: m\n  args:\n    enforce-eager: 3\n", 5, "true or false is wanted"),
         ("models:\n- name: a\n  model: m\n  args:\n    max-num-seqs: true\n", 5, "a number is wanted"),
         ("models:\n- name: a\n  model: m\n  args:\n    dtype: [half]\n", 5, "one value is wanted, not a list"),
+        ("models:\n- name: a\n  model: m\n  args:\n    api-key: {a: b}\n", 5, "api-key: words are wanted"),
+        ("models:\n- name: a\n  model: m\n  args:\n    middleware: [a, {b: c}]\n", 5, "words are wanted"),
         ("models:\n- name: a\n  model: m\n  env:\n    A: [1]\n", 5, "models.0.env.A: expected"),
         ("models:\n- name: a\n  model: ''\n", 3, "a folder or a hub id is wanted"),
         ("engine: {image: a, ssh: b}\nmodels:\n- {name: a, model: m}\n", 1, "one way, not two: image and ssh"),
