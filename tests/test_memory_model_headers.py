@@ -300,3 +300,19 @@ def test_a_header_that_lies_is_an_error(tmp_path: Path, entry: Any, words: str) 
     (tmp_path / WEIGHTS).write_bytes(struct.pack("<Q", len(text)) + text)
     with pytest.raises(InputError, match=words):
         read_model(tmp_path)
+
+
+def test_a_type_that_the_format_has_not_is_refused(tmp_path: Path) -> None:
+    folder = write_config(tmp_path, SMALL)
+    content = b'{"model.norm.weight":{"dtype":"X","shape":[2],"data_offsets":[0,2]}}'
+    (folder / WEIGHTS).write_bytes(struct.pack("<Q", len(content)) + content + b"..")
+    with pytest.raises(InputError, match="the type 'X', which no safetensors file has"):
+        read_model(folder)
+
+
+def test_a_file_that_the_index_names_and_that_is_not_there_is_said(tmp_path: Path) -> None:
+    folder = write_config(tmp_path, SMALL)
+    index = {"weight_map": {"model.norm.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (doubt,) = read_model(folder).doubts
+    assert doubt.startswith("model-00002-of-00002.safetensors is not there, and the load fails without it")

@@ -66,6 +66,13 @@ def test_sizes_that_are_none(tmp_path: Path, key: str, value: Any) -> None:
     [
         ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
         ({"num_hidden_layers": 0}, "at least 1"),
+        ({"hidden_size": 0}, "hidden_size is 0"),
+        ({"vocab_size": 0}, "vocab_size is 0"),
+        ({"intermediate_size": 0}, "intermediate_size is 0"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
+        ({"head_dim": 0}, "head_dim is 0"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 0}}, "bits is 0"),
         ({"num_local_experts": 10**9}, "num_local_experts"),
         ({"layer_types": ["full_attention"]}, "layer_types"),
         ({"layer_types": [1] * 32}, "layer_types"),

@@ -59,21 +59,26 @@ class Decoder:
 def decoder_of(settings: Settings) -> Decoder:
     """Raises InputError where a size that decides is missing or is no size."""
     model_type = settings.text("model_type")
-    hidden = settings.number("hidden_size", "n_embd", "d_model", "dim")
+    hidden = settings.number("hidden_size", "n_embd", "d_model", "dim", least=1)
+    state = state_of(settings, model_type, hidden)
+    least = 1 if state is None else 0  # of a model that may be without attention and without a dense layer
     heads = settings.number(
-        "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", default=1
+        "num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", default=1, least=least
     )
     latent = _latent(settings)
-    head_size = settings.optional("head_dim", "kv_channels", "attention_head_dim") or hidden // max(heads, 1)
+    head_size = settings.optional("head_dim", "kv_channels", "attention_head_dim", least=least)
+    head_size = head_size or hidden // max(heads, 1)
     if latent is not None:
         head_size = latent.nope + latent.rope
-    vocab = settings.number("padded_vocab_size", "vocab_size", default=0)
+    vocab = settings.number("padded_vocab_size", "vocab_size", default=0, least=1)
+    experts = experts_of(settings, model_type)
     return Decoder(
         settings, traits_of(model_type), model_type, pick_layers(settings, MOST_LAYERS), hidden,
-        _intermediate(settings, model_type, hidden), heads, _kv_heads(settings, model_type, heads), head_size, vocab,
+        _intermediate(settings, model_type, hidden, least if experts is None else 0), heads,
+        _kv_heads(settings, model_type, heads, least), head_size, vocab,
         settings.number("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx", default=2048),
         settings.flag("tie_word_embeddings", model_type not in ("chatglm", "baichuan", "internlm2", "internlm3")),
-        latent, experts_of(settings, model_type), state_of(settings, model_type, hidden),
+        latent, experts, state,
     )  # fmt: skip
 
 
@@ -90,10 +95,10 @@ def _latent(settings: Settings) -> Latent | None:
     )
 
 
-def _intermediate(settings: Settings, model_type: str, hidden: int) -> int:
+def _intermediate(settings: Settings, model_type: str, hidden: int, least: int) -> int:
     names = ("intermediate_size_mlp",) if model_type == "llama4_text" else ()
     found = settings.optional(
-        *names, "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "ffn_config"
+        *names, "intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "ffn_config", least=least
     )
     if model_type == "lfm2":
         return _adjusted(settings, settings.number("block_ff_dim", "intermediate_size"))
@@ -109,12 +114,13 @@ def _adjusted(settings: Settings, width: int) -> int:
     return -(-scaled // multiple) * multiple
 
 
-def _kv_heads(settings: Settings, model_type: str, heads: int) -> int:
+def _kv_heads(settings: Settings, model_type: str, heads: int, least: int) -> int:
     if model_type == "falcon" and not settings.flag("new_decoder_architecture"):
         return 1 if settings.flag("multi_query", True) else heads
     if model_type == "gpt_bigcode" and settings.flag("multi_query", True):
         return 1
-    found = settings.optional("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "n_head_kv")
+    names = ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "n_head_kv")
+    found = settings.optional(*names, least=least)
     return found or heads
 
 

@@ -23,7 +23,7 @@ def is_encoder(model_type: str) -> bool:
 def encoder_modules(settings: Settings) -> list[Module]:
     """All of them."""
     model_type = settings.text("model_type")
-    hidden = settings.number("hidden_size", "n_embd", "dim")
+    hidden = settings.number("hidden_size", "n_embd", "dim", least=1)
     layers = pick_layers(settings, MOST_LAYERS)
     inner = settings.number("intermediate_size", "n_inner", "hidden_dim", default=4 * hidden)
     is_modern, is_gated = model_type == "modernbert", model_type in (*_GATED, "modernbert")
@@ -46,7 +46,7 @@ def encoder_modules(settings: Settings) -> list[Module]:
 
 def _around(settings: Settings, hidden: int, kind: str) -> list[Module | None]:
     model_type = settings.text("model_type")
-    vocab = settings.number("vocab_size")
+    vocab = settings.number("vocab_size", least=1)
     found: list[Module | None] = [
         Module("embeddings.word_embeddings", vocab, hidden, "embedding", "vocab", place="first"),
         norm("embeddings.norm", hidden, None, kind=kind, place="first"),

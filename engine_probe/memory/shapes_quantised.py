@@ -163,7 +163,7 @@ def _names(found: Settings, *keys: str) -> tuple[str, ...]:
 
 
 def _bits(found: Settings, default: int) -> int:
-    return found.number("bits", "w_bit", "num_bits", default=default, most=16)
+    return found.number("bits", "w_bit", "num_bits", default=default, most=16, least=1)
 
 
 def _group(found: Settings) -> int:

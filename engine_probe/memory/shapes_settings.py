@@ -33,20 +33,20 @@ class Settings:
         self.where = where
         self.defaults = class_defaults(str(raw.get("model_type", ""))) if defaults is None else defaults
 
-    def number(self, *names: str, default: int | None = None, most: int = _MOST) -> int:
+    def number(self, *names: str, default: int | None = None, most: int = _MOST, least: int = 0) -> int:
         """The first of `names` that has a value. Raises InputError where none has, or it is no size."""
-        found = self.optional(*names, most=most)
+        found = self.optional(*names, most=most, least=least)
         if found is None and default is None:
             raise InputError(f"says no {names[0]}, and its class has none that could be taken", file=self.where)
         return default if found is None and default is not None else found or 0
 
-    def optional(self, *names: str, most: int = _MOST) -> int | None:
+    def optional(self, *names: str, most: int = _MOST, least: int = 0) -> int | None:
         """As `number`; None where none has a value."""
         for source in (self.raw, self.defaults):
             for name in names:
                 value = source.get(name)
                 if value is not None:
-                    return self._whole(name, value, most)
+                    return self._whole(name, value, most, least)
             if source is self.raw and any(name in self.raw for name in names):
                 return None
         return None
@@ -131,11 +131,11 @@ class Settings:
             taken.pop("vocab_size", None)
         return Settings({**taken, **{k: v for k, v in inner.raw.items() if k not in taken}}, self.where, inner.defaults)
 
-    def _whole(self, name: str, value: Any, most: int) -> int:
+    def _whole(self, name: str, value: Any, most: int, least: int = 0) -> int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            self._refuse(name, value, f"a whole number from 0 to {most:,}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            self._refuse(name, value, f"a whole number from {least} to {most:,}")
         return value
 
     def _refuse(self, name: str, value: Any, wanted: str) -> NoReturn:

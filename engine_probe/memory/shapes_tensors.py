@@ -27,7 +27,9 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 _BITS = {
     "F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8,
     "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "U64": 64, "U32": 32, "U16": 16, "F4": 4, "C64": 64,
+    "F6_E2M3": 6, "F6_E3M2": 6, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
 }  # fmt: skip
+"""All types of the format (safetensors, tensor.rs): its readers take no file with another."""
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _NUMBERS = re.compile(r"\d+")
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|layer)\.(\d+)\.")
@@ -106,7 +108,7 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
     if "/" in name or "\\" in name or not path.is_file():
         if "/" not in name and path.exists():
             raise InputError("is no regular file", file=str(path))
-        return f"{name[:80]} is not there, so sizes are computed from config.json"
+        return f"{name[:80]} is not there, and the load fails without it; sizes are computed from config.json"
     try:
         with path.open("rb") as content:
             head = content.read(len(_LFS))
@@ -120,14 +122,17 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
     for tensor, place in header.tensors.items():
         if min(place.shape, default=0) < 0 or place.start < 0 or place.end < place.start:
             raise InputError(f"the tensor {tensor[:80]} has a negative size", file=str(path))
-        if place.dtype in _BITS and _bytes(place.dtype, place.shape) != place.end - place.start:
+        if place.dtype not in _BITS:
+            kind = f"the type {place.dtype[:20]!r}, which no safetensors file has"
+            raise InputError(f"the tensor {tensor[:80]} has {kind}", file=str(path))
+        if _bytes(place.dtype, place.shape) != place.end - place.start:
             raise InputError(f"the tensor {tensor[:80]} has other bytes than its shape", file=str(path))
         into[tensor] = (place.dtype, place.shape)
     return None
 
 
 def _bytes(dtype: str, shape: tuple[int, ...]) -> int:
-    return -(-math.prod(shape) * _BITS.get(dtype, 8) // 8)
+    return -(-math.prod(shape) * _BITS[dtype] // 8)
 
 
 def measured_parts(
