@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from engine_probe.launch import Deployment, Launch
+from engine_probe.locations import find_locations
 from engine_probe.logs.sources import parse_source
 from tests.memory_logs import LOADED, LOADING, PROFILED, SERVING, SIZED, failed, v1
 from tests.test_log_viewer import Viewer
@@ -170,6 +171,22 @@ async def test_a_pipe_is_diagnosed_as_far_as_it_came(tmp_path):
         await until(pilot, lambda: log.index.line_count == await_lines + 1)
     os.close(writing)
     log.close()
+
+
+async def test_a_bug_in_the_diagnosis_is_said_and_the_viewer_goes_on(write, tmp_path, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(log_diagnosis, "diagnose", broken)
+    async with diagnosing(OpenedLog.of_file(write(DIVIDED)), tmp_path) as viewer:
+        text = " ".join(shown(viewer).split())
+        assert text.startswith("the diagnosis failed: internal error: ZeroDivisionError: division by zero, details in")
+        (kept,) = (find_locations().state / "errors").iterdir()
+        assert "in broken" in kept.read_text()
+        await viewer.pilot.press("escape")
+        await until(viewer.pilot, lambda: isinstance(viewer.pilot.app.screen, LogViewerScreen))
+        await viewer.pilot.press("d")
+        await until(viewer.pilot, lambda: isinstance(viewer.pilot.app.screen, DiagnosisScreen))
 
 
 async def test_keys_work_while_it_is_read_and_leaving_ends_it(write, tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from engine_probe.numbers import shortened
 from engine_probe.redact import mask
 from tui.output import printable
 from tui.streams import StreamError, drop_what_is_left, say_at_last
@@ -24,6 +25,7 @@ INTERNAL = 70
 """EX_SOFTWARE of sysexits.h: none of the contract's codes, so that a script can tell a bug from a finding."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+_LONGEST_REASON = 200
 
 
 def report(error: BaseException, words: Sequence[str]) -> int:
@@ -42,10 +44,15 @@ def report(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(error, EngineError):
         note(f"Error: {error}")
         return ENGINE_CANNOT_RUN
-    kept = _keep_traceback(error, words)
-    first_line = (str(error).splitlines() or [""])[0]
-    note(f"internal error: {type(error).__name__}: {first_line}, {kept}")
+    note(internal_error(error, words))
     return INTERNAL
+
+
+def internal_error(error: BaseException, words: Sequence[str]) -> str:
+    """A bug of ours in one masked line, which names the file that keeps its traceback. `words`: the command."""
+    first_line = shortened(mask((str(error).splitlines() or [""])[0]), _LONGEST_REASON)
+    kept = _keep_traceback(error, words)
+    return mask(f"internal error: {type(error).__name__}: {first_line}, {kept}")
 
 
 def note(text: str) -> None:

@@ -10,7 +10,8 @@ from playbooks.diagnosis_json import as_object
 from playbooks.diagnosis_report import markdown
 from tui import actions
 from tui.actions import Moment
-from tui.log_diagnosis import diagnose_logs
+from tui.failures import internal_error
+from tui.log_diagnosis import DiagnosedLog, diagnose_logs
 from tui.screens.base import ConsoleScreen, when_whole
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.clean_text import clean
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from playbooks.evidence import Evidence
-    from tui.log_diagnosis import DiagnosedLog, LogToDiagnose
+    from tui.log_diagnosis import LogToDiagnose
     from tui.widgets.diagnosis import Proof
 
 
@@ -68,6 +69,9 @@ class DiagnosisScreen(ConsoleScreen):
             self._diagnosed = await asyncio.to_thread(diagnose_logs, self._logs, self._evidence, go_on)
         except _NobodyWaitsError:
             return
+        except Exception as error:  # a bug of ours: the log that lies below can still be read
+            words = f"the diagnosis failed: {internal_error(error, ['logs'])}"
+            self._diagnosed = tuple(DiagnosedLog(one.source, one.name, None, trouble=words) for one in self._logs)
         self._marked = next(iter(proofs(self._diagnosed)), None)
         self.draw()
         pane = self.query_one(StepPane)
