@@ -30,7 +30,9 @@ def headline(diagnosis: Mapping[str, Any]) -> str:
     model = next((one["model"] for one in causes if one.get("model")), None) or "the model"
     if diagnosis["outcome"] == "healthy" and not causes:
         return "nothing is wrong in this log"
-    what = _SYMPTOMS.get(diagnosis["symptom"] or "", "did not come to an end")
+    what = _SYMPTOMS.get(diagnosis["symptom"] or "", "failed")
+    if diagnosis["outcome"] == "incomplete" and diagnosis["symptom"] != "crashes-while-running":
+        what = "has not come up"  # it may do so yet
     return f"{model} {what}" + (f": {causes[0]['title']}" if causes else "")
 
 

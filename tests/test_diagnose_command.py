@@ -14,7 +14,7 @@ import pytest
 from engine_probe.errors import InputError
 from engine_probe.locations import find_locations
 from playbooks.diagnosis_page import page
-from playbooks.diagnosis_report import markdown
+from playbooks.diagnosis_report import headline, markdown
 from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
 from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
 from tui.cli import main
@@ -145,6 +145,39 @@ def test_where_a_log_ends_is_said_when_nothing_else_can_be(tmp_path: Path, capsy
     assert "no line of this log is vLLM's" in flat(capsys, path)
     path.write_text("ERROR 11-29 10:00:00 [core.py:1] ValueError: boom\n", encoding="utf-8")
     assert "unexplained" in flat(capsys, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("[12345.678901] usb 1-1: new device\n", "the kernel's log (dmesg)"),
+        ('10.0.0.1 - - [29/Nov/2025:10:00:00 +0000] "GET /x HTTP/1.1" 200 12 "-" "curl"\n', "an access log"),
+        ('{"a": 1}\n{"a": 2}\n', "lines of JSON"),
+        ("llama_model_loader: loaded meta data\n", "llama.cpp"),
+        ("apiVersion: v1\nkind: Pod\n", "a YAML file"),
+        ("\n", "an empty file"),
+        ("once upon\na time\n", "is it the right one?"),
+    ],
+)
+def test_a_log_of_something_else_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, kind: str
+) -> None:
+    path = tmp_path / "some.log"
+    path.write_text(text, encoding="utf-8")
+    assert kind in flat(capsys, path)
+
+
+def test_a_load_that_goes_on_is_not_said_to_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "vllm.log"
+    waiting = (
+        "(APIServer pid=1) INFO 11-29 10:00:0{} [core_client.py:9] Waiting for 1 local, 0 remote core engine proc(s)"
+    )
+    begun = "(EngineCore_DP0 pid=2) INFO 11-29 10:00:02 [gpu_model_runner.py:9] Starting to load model acme/small...\n"
+    path.write_text(BANNER + ENGINE + begun + waiting + "proc(s) to start.\n", encoding="utf-8")
+    words = flat(capsys, path)
+    assert "has not come up" in words
+    assert "does not start" not in words
+    assert headline(answer(capsys, str(path))).startswith("acme/small has not come up")
 
 
 def flat(capsys: pytest.CaptureFixture[str], path: Path) -> str:

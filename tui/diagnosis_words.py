@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playbooks.diagnosis import ABOVE_THE_CUT
+from playbooks.looks_like import looks_like
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +35,9 @@ def headline(diagnosis: Diagnosis) -> str:
         stop = where_it_stops(diagnosis)
         return f"{release}: {stop}" if stop.startswith("the load") else stop
     model = next((one.model for one in diagnosis.causes if one.model), None)
-    what = _SYMPTOMS.get(diagnosis.symptom or "", "does not go on" if diagnosis.outcome == "incomplete" else "failed")
+    what = _SYMPTOMS.get(diagnosis.symptom or "", "failed")
+    if diagnosis.outcome == "incomplete" and diagnosis.symptom != "crashes-while-running":
+        what = "has not come up"  # it may do so yet
     stage = diagnosis.causes[0].cause.stage if diagnosis.causes else None
     return f"{release}: {model or 'the model'} {what}" + (f", at {stage}" if stage else "")
 
@@ -43,7 +46,9 @@ def where_it_stops(diagnosis: Diagnosis) -> str:
     """Of a log that neither fails nor serves: it may be cut, or the load hangs there."""
     last = max(diagnosis.attempts, key=lambda one: one.last_line, default=None)
     if last is None or not any(one.format or one.chains for one in last.records):
-        return "no line of this log is vLLM's or tells of an error: is it the right one?"
+        kind = looks_like(diagnosis.attempts)
+        looks = f" It looks like {kind}." if kind else ""
+        return f"no line of this log is vLLM's or tells of an error: is it the right one?{looks}"
     words = " ".join(last.records[-1].message.split())[:120]
     stage = f" in stage {last.stage}" if last.stage else ""
     return f"the load neither failed nor served{stage}; this log ends at line {last.last_line}: {words}"
