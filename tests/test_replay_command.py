@@ -80,6 +80,13 @@ def test_a_dry_run_shows_the_difference_and_says_that_nothing_changed(file: Path
     assert file.read_text(encoding="utf-8") == before
 
 
+def test_a_dry_run_says_first_that_it_loads(file: Path, probing: Probing) -> None:
+    probing.plays(recorded_loads()[0])
+    first = run(file, "--dry-run").stderr.splitlines()[0]
+    assert first.startswith("dry run: loads tiny once for real with ")
+    assert f"{file} is not changed. Without a load: vllm-console diagnose LOG --deployment FILE" in first
+
+
 def test_a_dry_run_as_json_holds_fix_and_difference(file: Path, probing: Probing) -> None:
     probing.plays(recorded_loads()[0])
     found = said(run(file, "--dry-run", "--json"))

@@ -42,7 +42,7 @@ DRY_RUN = "dry run: nothing changed"
 @click.argument("playbook")
 @click.option("--deployment", "file", metavar="FILE", required=True, help="The deployment file to mend.")
 @click.option("--fix", metavar="ID", help="Try this fix only; else those of the playbook, best first.")
-@click.option("--dry-run", is_flag=True, help="Load, diagnose, show the difference, change nothing.")
+@click.option("--dry-run", is_flag=True, help="Load once, diagnose, show the difference, change nothing.")
 @click.option(
     "--yes", is_flag=True, help="Apply without asking, and load even where another process holds a target GPU."
 )
@@ -77,6 +77,8 @@ def replay(
     before = look_at(deployment, engine)
     confirm_load(before, yes=yes)
     output = Output(as_json)
+    if dry_run:
+        output.note(_what_a_dry_run_does(deployment, engine.label))
     for found in before if as_json else ():
         _stream(None, found)
     policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, deployment, output))
@@ -85,6 +87,15 @@ def replay(
     session = asyncio.run(run_session(deployment, engine, "cold" if cold else "warm", policy, on_change, context))
     _tell_end(session, policy, printer, output)
     return exit_code(session)
+
+
+def _what_a_dry_run_does(deployment: Deployment, engine: str) -> str:
+    """Said before anything is loaded: it takes time and memory."""
+    names = ", ".join(launch.name for launch in deployment.models)
+    return (
+        f"dry run: loads {names} once for real with {engine} to find the cause, then stops it; {deployment.path} "
+        "is not changed. Without a load: vllm-console diagnose LOG --deployment FILE"
+    )
 
 
 def _check_fix(playbook: Loaded, fix: str | None) -> None:
