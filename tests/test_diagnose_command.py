@@ -344,3 +344,18 @@ def test_a_case_is_shown_as_one_object(log: Path, capsys: pytest.CaptureFixture[
         shown = json.loads(capsys.readouterr().out)
         assert (shown["case"], shown["kind"]) == (name, kind)
         assert shown[key]
+
+
+def test_a_person_is_told_once_of_a_log_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tui.commands import diagnose as command
+
+    monkeypatch.setattr(command, "_QUIET_SECONDS", -1.0)
+    go_on = command._says_that_it_reads("vllm.log")
+    go_on()
+    assert capsys.readouterr().err == ""  # no terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    go_on()
+    go_on()
+    assert capsys.readouterr().err == "still reading vllm.log …\n"

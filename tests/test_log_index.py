@@ -14,6 +14,7 @@ from engine_probe.logs.index import LogIndex, open_log
 from engine_probe.logs.index_blocks import BLOCK_BYTES, LONGEST_SHOWN_BYTES
 from engine_probe.logs.index_classes import LAYER_SHIFT, LAYERS, LEVELS, STAGE_NAMES, text_of
 from engine_probe.logs.index_classify import default_classify
+from engine_probe.logs.index_keys import _PLAIN, Keyer
 from engine_probe.logs.index_scan import Scanner
 from engine_probe.logs.index_search import compile_pattern
 from engine_probe.logs.index_time import Bound, Span, parse_time
@@ -65,6 +66,36 @@ def test_columns_say_what_reading_every_line_says(name: str) -> None:
         found = (LEVELS[code & 7] or None, LAYERS[code >> LAYER_SHIFT & 7], known.name or None, known.pid)
         assert found == (exact.level, exact.layer, exact.process, exact.pid), line
         assert (STAGE_NAMES[stage] or None) == exact.stage, line
+
+
+@pytest.mark.parametrize("line", [b"", b" ", b'INFO:     10.0.0.1:4 - "GET / HTTP/1.1" 200 OK', LOAD.split(b"\n")[10]])
+@pytest.mark.parametrize("before", [b"", LOAD + b"\n"])
+def test_a_line_over_and_over_is_what_each_of_them_is(tmp_path: Path, before: bytes, line: bytes) -> None:
+    path = tmp_path / "over-and-over.log"
+    found = []
+    for count in (1, 30_000):
+        path.write_bytes(before + (line + b"\n") * count)
+        log = indexed(open_log(path))
+        assert log.line_count == before.count(b"\n") + count
+        lines = log.lines(log.line_count - count, log.line_count)
+        found.append({(one.level, one.layer, one.process, one.stage) for one in lines})
+        log.close()
+    assert found[0] == found[1]
+
+
+def test_of_a_block_of_one_line_over_and_over_one_is_looked_at() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.looked_at = 0
+
+        def findall(self, text: bytes) -> list[tuple[bytes, ...]]:
+            self.looked_at += text.count(b"\n")
+            return _PLAIN.findall(text)
+
+    keyer = Keyer()
+    keyer._pattern = counting = Counting()  # type: ignore[assignment]
+    assert keyer.key(b"\n" * 100_000).numbers == bytes(100_000)
+    assert counting.looked_at == 1
 
 
 def test_lines_have_level_layer_process_and_stage(log: LogIndex) -> None:

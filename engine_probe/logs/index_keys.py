@@ -58,6 +58,7 @@ _OWN_COLOURS = tuple(
 
 LONGEST_READ = 8192
 """Bytes of a line that are looked at: whatever tells a line's kind stands near its start."""
+_BYTE = 256
 _MOST_NUMBERS = 200
 """A byte holds 256; a block seldom brings more than a few new ones."""
 _HEAD_THAT_TELLS = 4
@@ -102,11 +103,7 @@ class Keyer:
         if len(self._numbers) > _MOST_NUMBERS:
             self.begin_anew()
         known = len(self._numbers)
-        keys = self._pattern.findall(clean)
-        try:
-            numbers: bytes | list[int] = bytes(map(self._numbers.__getitem__, keys))
-        except ValueError:  # more than 256 combinations
-            numbers = list(map(self._numbers.__getitem__, keys))
+        numbers = self._numbered(clean)
         new = self._first_lines(numbers, known, clean) if len(self._numbers) > known else []
         if self._pattern is not _FINER and any(_WANTS_FINER.match(line) for _, line in new):
             self._pattern = _FINER  # it tells lines like these apart; it stays for the rest of the log
@@ -114,6 +111,18 @@ class Keyer:
             return self.key(clean)
         self._objects += (number for number, (_, line) in enumerate(new, known) if line.startswith(b"{"))
         return Keyed(numbers, new, known == 0, any(number in numbers for number in self._objects))
+
+    def _numbered(self, clean: bytes) -> bytes | list[int]:
+        end = clean.find(b"\n", 1)
+        line, count = clean[:end], len(clean) // end if end > 0 else 0
+        if count > 1 and clean == line * count:  # such as megabytes of empty lines
+            number = self._numbers[self._pattern.findall(line)[0]]
+            return bytes((number,)) * count if number < _BYTE else [number] * count
+        keys = self._pattern.findall(clean)
+        try:
+            return bytes(map(self._numbers.__getitem__, keys))
+        except ValueError:  # more than 256 combinations
+            return list(map(self._numbers.__getitem__, keys))
 
     def _first_lines(self, numbers: bytes | list[int], known: int, clean: bytes) -> list[tuple[Key, bytes]]:
         lines = clean.split(b"\n")

@@ -42,7 +42,14 @@ class Resolver:
     ) -> tuple[bytes | bytearray, bytes | bytearray]:
         new_codes, new_processes = bytearray(codes), bytearray(processes)
         for run in _RUN_OF_BARE.finditer(codes):
-            for at in range(run.start(), run.end()):
+            start, end = run.span()
+            code = new_codes[start - 1] if start else self._code
+            owner = new_processes[start - 1] if start else self._process
+            if not processes[start:end].strip(bytes((UNKNOWN_PROCESS, owner))):  # as most: all take over the same
+                new_codes[start:end] = bytes((code | CONTINUES,)) * (end - start)
+                new_processes[start:end] = bytes((owner,)) * (end - start)
+                continue
+            for at in range(start, end):
                 code = new_codes[at - 1] if at else self._code
                 owner = new_processes[at - 1] if at else self._process
                 if processes[at] in (UNKNOWN_PROCESS, owner):

@@ -109,7 +109,10 @@ class Windows:
         not_plain = codes.translate(_NOT_PLAIN)
         if 1 not in not_plain:
             return
-        lines = self._log.blocks.content(number).split(b"\n")
+        content = self._log.blocks.content(number)
+        if not content or content.isspace():
+            return
+        lines = content.split(b"\n")
         picked = list(compress(enumerate(lines), not_plain))
         content = b"\n".join(line for _, line in picked)
         ends = [word for word in END_WORDS if word in content]

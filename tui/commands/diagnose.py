@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from engine_probe.errors import InputError
-from tui.output import Output
+from tui.output import Output, note
 from tui.streams import demand_stdin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine_probe.engine_packages import Packages
     from engine_probe.launch import Deployment, Launch
     from engine_probe.logs.records import Record
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 FINE, FOUND, UNEXPLAINED = 0, 1, 3
 _END_BYTES = 1_000
+_QUIET_SECONDS = 1.5
 
 
 @click.command()
@@ -177,14 +181,14 @@ def _records(name: str) -> list[Record]:
         demand_stdin()
         if sys.stdin.isatty():
             raise InputError("no log is named: write a file, or pipe a log in")
-        return telling_records(_kept(sys.stdin.buffer))
+        return telling_records(_kept(sys.stdin.buffer), _says_that_it_reads("standard input"))
     from engine_probe.logs.sources import parse_source, path_of
 
     source = parse_source(name)
     if source.kind == "file":
         from engine_probe.logs.opening import open_file
 
-        return telling_records(open_file(path_of(source)))
+        return telling_records(open_file(path_of(source)), _says_that_it_reads(name))
     from engine_probe.logs.source_child import Child
 
     with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:
@@ -195,7 +199,20 @@ def _records(name: str) -> list[Record]:
         if trouble is not None:
             os.close(file)
             raise InputError(trouble)
-    return telling_records(file)
+    return telling_records(file, _says_that_it_reads(name))
+
+
+def _says_that_it_reads(name: str) -> Callable[[], None]:
+    """To be asked now and then: of a log that takes long a person is told, once."""
+    began, told = time.monotonic(), False
+
+    def go_on() -> None:
+        nonlocal told
+        if not told and sys.stderr.isatty() and time.monotonic() - began > _QUIET_SECONDS:
+            told = True
+            note(f"still reading {name} …")
+
+    return go_on
 
 
 def _kept(pipe: IO[bytes]) -> int:
