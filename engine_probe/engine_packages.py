@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.engine_ask import ask
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,6 @@ def read_packages(engine: Engine, timeout_s: float = 60.0) -> Packages:
     line = next((one for one in answer.out.splitlines() if one.startswith(_MARK)), None)
     if line is None:
         last = (answer.err.strip().splitlines() or ["it printed nothing"])[-1]
-        raise ValueError(f"{engine.label} did not say which packages it has: {last[:200]}")
+        raise ValueError(f"{engine.label} did not say which packages it has: {quoted(last, 200)}")
     versions, unmet = json.loads(line.removeprefix(_MARK))
     return Packages(versions, None if unmet is None else tuple(Unmet(*one) for one in unmet))

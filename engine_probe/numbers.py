@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"-?[\d,]*\d(?P<fraction>\.\d+)?", re.ASCII)
 
 
 def is_credible(number: float) -> bool:
-    """Finite, and not so large that it can only be garbage: arithmetic with such numbers ends in errors or in nonsense."""
+    """Finite, and not so large that it can only be garbage, which arithmetic makes errors or nonsense of."""
     return (isinstance(number, int) or math.isfinite(number)) and -LARGEST <= number <= LARGEST
 
 

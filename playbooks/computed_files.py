@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.quoting import quoted
 from playbooks.computing import Computed, MissingInputError, known, number
 
 if TYPE_CHECKING:
@@ -89,12 +90,12 @@ def _layers_override(lookup: Lookup) -> Answer:
 
 def _names_have_a_foreign_prefix(lookup: Lookup) -> tuple[bool, str]:
     name = _named_tensor(lookup)
-    return bool(_FOREIGN_PREFIX.match(name)), f"the message names {name[:80]}"
+    return bool(_FOREIGN_PREFIX.match(name)), f"the message names {quoted(name, 80)}"
 
 
 def _names_a_head(lookup: Lookup) -> tuple[bool, str]:
     name = _named_tensor(lookup)
-    return bool(_HEAD.search(name)), f"the message names {name[:80]}"
+    return bool(_HEAD.search(name)), f"the message names {quoted(name, 80)}"
 
 
 def _named_tensor(lookup: Lookup) -> str:

@@ -251,7 +251,7 @@ def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequenc
     cause = Cause(
         id=UNEXPLAINED,
         title="No playbook explains this failure",
-        summary=mask(text.partition("\n")[0][:300]),
+        summary=mask(text.partition("\n")[0])[:300],
         family="",
         kind="",
         layer=None if record is None else record.layer,

@@ -18,7 +18,8 @@ _LONGEST_EVIDENCE = 2_000
 
 def make_evidence(file: str, line: int | None, text: str) -> Evidence:
     """Evidence with a text of bounded length, secrets masked."""
-    return Evidence(file, line, mask(text if len(text) <= _LONGEST_EVIDENCE else text[:_LONGEST_EVIDENCE] + " …"))
+    masked = mask(text)  # before it is cut: half a secret is not known as one
+    return Evidence(file, line, masked if len(masked) <= _LONGEST_EVIDENCE else masked[:_LONGEST_EVIDENCE] + " …")
 
 
 def exception_line(exception: Mapping[str, Any]) -> str:

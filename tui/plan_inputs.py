@@ -13,6 +13,7 @@ from engine_probe.memory.cards import host_card, live_cards, parse_gpus, unliste
 from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
 from engine_probe.memory.read_model import read_model
+from engine_probe.quoting import quoted
 from playbooks.placement import plan_of
 from playbooks.plan_proposal_room import Memory
 
@@ -116,7 +117,7 @@ def _told_version(version: str) -> _Version:
 def demand_release(version: str) -> None:
     """Raises InputError where --vllm names none."""
     if not is_release(version):
-        raise InputError(f"--vllm {version[:40]!r}: a release is wanted, such as 0.19.0")
+        raise InputError(f"--vllm {quoted(version, 40)!r}: a release is wanted, such as 0.19.0")
 
 
 def _found_version(deployment: Deployment, *, for_here: bool) -> _Version:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.memory.cards import CPU
+from engine_probe.quoting import quoted
 from tui.plan_values import gpus_of, length_of, placed, sequences_of, utilization_of
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def gpus_in(text: str, there: Sequence[int]) -> tuple[int, ...]:
     for word in text.replace(",", " ").replace("–", "-").split():
         first, dash, last = word.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(word) > 12:
-            raise CannotStepError(f"{word[:20]} is no GPU: write numbers such as 0-3 or 0,2")
+            raise CannotStepError(f"{quoted(word, 20)} is no GPU: write numbers such as 0-3 or 0,2")
         found += range(int(first), min(int(last or first), int(first) + 4096) + 1)
     missing = [gpu for gpu in found if gpu not in there]
     if missing:

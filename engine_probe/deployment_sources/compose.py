@@ -27,6 +27,7 @@ from engine_probe.deployment_sources.shell_script import launches_in
 from engine_probe.errors import InputError, nearest_word
 from engine_probe.flags import flag_for
 from engine_probe.launch import Deployment
+from engine_probe.quoting import quoted
 from engine_probe.strict_yaml import read_text
 from engine_probe.yaml_nodes import Lines, build, compose
 
@@ -106,7 +107,7 @@ class _Files:
             raise top.error("a compose file is wanted, with `services:`")
         for key in value:
             if key not in TOP and not key.startswith("x-"):
-                raise top.child(key).error(f'unknown key "{key[:80]}"', nearest=nearest_word(key, sorted(TOP)))
+                raise top.child(key).error(f'unknown key "{quoted(key, 80)}"', nearest=nearest_word(key, sorted(TOP)))
         services = value.get("services")
         if not isinstance(services, dict):
             raise top.child("services").error("services: a mapping from name to service is wanted")
@@ -117,13 +118,12 @@ class _Files:
     def service(self, path: Path, name: str, at: At, chain: tuple[tuple[Path, str], ...]) -> Service:
         """Extended ones first; a chain that comes back to itself is an error."""
         if (path, name) in chain or len(chain) > _MOST_EXTENDED:
-            raise at.error(
-                f"the service {name[:80]} extends itself: {' → '.join(one for _, one in chain)[:200]} → {name[:80]}"
-            )
+            way = quoted(" → ".join(one for _, one in chain), 200)
+            raise at.error(f"the service {quoted(name)} extends itself: {way} → {quoted(name)}")
         services, lines = self.content(path)
         own = At(lines, ("services", name))
         if name not in services:
-            raise at.error(f"there is no service {name[:80]}", nearest=nearest_word(name, services))
+            raise at.error(f"there is no service {quoted(name, 80)}", nearest=nearest_word(name, services))
         value = services[name]
         extends = value.get("extends") if isinstance(value, dict) else None
         read = read_service(name, value, own, self.values)
@@ -139,7 +139,7 @@ def _extended(value: Any, at: At) -> tuple[str, str | None]:
     if not isinstance(value, dict) or not isinstance(value.get("service"), str):
         raise at.error("extends: `service:` is wanted")
     for key in value.keys() - {"service", "file"}:
-        raise at.child(key).error(f'unknown key "{key[:80]}"', nearest=nearest_word(key, ("service", "file")))
+        raise at.child(key).error(f'unknown key "{quoted(key, 80)}"', nearest=nearest_word(key, ("service", "file")))
     file = value.get("file")
     if file is not None and (not isinstance(file, str) or "\0" in file):
         raise at.child("file").error("file: a path is wanted")
@@ -163,10 +163,12 @@ def _ordered(services: Mapping[str, Service]) -> list[Service]:
             waiting.append((one, chain))
             for need in reversed(open_needs):
                 if need.name not in services:
-                    message = f"depends_on: there is no service {need.name[:80]}"
+                    message = f"depends_on: there is no service {quoted(need.name, 80)}"
                     raise need.at.error(message, nearest=nearest_word(need.name, services))
                 if need.name == one or need.name in chain:
-                    raise need.at.error(f"depends_on: {one[:80]} and {need.name[:80]} wait for each other")
+                    raise need.at.error(
+                        f"depends_on: {quoted(one, 80)} and {quoted(need.name, 80)} wait for each other"
+                    )
                 waiting.append((need.name, [*chain, one]))
     return list(done.values())
 
@@ -220,7 +222,7 @@ def _launches(service: Service, engine_flags: frozenset[str]) -> tuple[list[Laun
     notes += _port_notes(service, launch)
     if service.profiles:
         notes.append(
-            f"{service.at}: {service.name} starts only with the profile {service.profiles[0][:60]}; it counts here"
+            f"{service.at}: {service.name} starts only with the profile {quoted(service.profiles[0])}; it counts here"
         )
     if not 0 < service.copies <= _MOST_COPIES:
         raise service.at.error(f"{service.name}: {service.copies} copies of it; 1 to {_MOST_COPIES} can be planned for")
@@ -251,9 +253,11 @@ def _unset_notes(service: Service, launch: Launch, at: At) -> list[str]:
             flag = flag_for(argument)
             matters = argument == "model" or (flag is not None and flag.type in _NUMBERS)
             if matters and isinstance(value, str) and any(form in value for form in forms):
-                message = f"{service.name}: {argument} is {value[:80]}, and {name} has no value here"
+                message = f"{service.name}: {argument} is {quoted(value, 80)}, and {name} has no value here"
                 raise at.error(f"{message}; set it in .env beside the file, or in the environment")
-    return [f"{place}: {service.name}: the variable {name[:80]} has no value here" for name, place in service.unset]
+    return [
+        f"{place}: {service.name}: the variable {quoted(name, 80)} has no value here" for name, place in service.unset
+    ]
 
 
 def _port_notes(service: Service, launch: Launch) -> list[str]:
@@ -264,7 +268,7 @@ def _port_notes(service: Service, launch: Launch) -> list[str]:
         if one.rpartition(":")[2].split("/")[0] == port
     ]
     return [
-        f"{service.at.child('ports')}: {service.name}: its port {port} is published as {one[:40]}"
+        f"{service.at.child('ports')}: {service.name}: its port {port} is published as {quoted(one, 40)}"
         for one in published
         if one and one != port
     ]

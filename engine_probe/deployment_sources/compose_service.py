@@ -11,6 +11,7 @@ from engine_probe.deployment_sources.compose_keys import DEVICE, SERVICE
 from engine_probe.deployment_sources.compose_variables import filled, read_env_file
 from engine_probe.deployment_sources.containers import Mount
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +103,9 @@ class _Reader:
         for key in self.value:
             if key not in SERVICE and not key.startswith("x-"):
                 nearest = nearest_word(key, sorted(SERVICE))
-                raise self.at.child(key).error(f'unknown key "{key[:80]}" of the service {self.name}', nearest=nearest)
+                raise self.at.child(key).error(
+                    f'unknown key "{quoted(key, 80)}" of the service {self.name}', nearest=nearest
+                )
         return Service(
             name=self.name,
             at=self.at,
@@ -198,7 +201,7 @@ class _Reader:
             except (OSError, ValueError) as error:
                 if is_needed:
                     why = getattr(error, "strerror", None) or error
-                    self.notes.append(f"{at}: the env_file {path.name[:100]} cannot be read: {why}")
+                    self.notes.append(f"{at}: the env_file {quoted(path.name, 100)} cannot be read: {why}")
         return env
 
     def mounts(self) -> list[Mount]:
@@ -212,7 +215,7 @@ class _Reader:
         source, colon, rest = text.partition(":")
         target = rest.partition(":")[0] if colon else source
         if not target.startswith("/"):
-            raise at.error(f'volumes: "{text[:100]}" is none; SOURCE:/path/in/the/container is wanted')
+            raise at.error(f'volumes: "{quoted(text, 100)}" is none; SOURCE:/path/in/the/container is wanted')
         return Mount(self.host_folder(source) if colon else None, target)
 
     def long_mount(self, value: dict[str, Any], at: At) -> Mount:
@@ -287,7 +290,9 @@ class _Reader:
             place = at.child(number)
             request = _mapping(one, place)
             for key in request.keys() - DEVICE:
-                raise place.child(key).error(f'unknown key "{key[:80]}"', nearest=nearest_word(key, sorted(DEVICE)))
+                raise place.child(key).error(
+                    f'unknown key "{quoted(key, 80)}"', nearest=nearest_word(key, sorted(DEVICE))
+                )
             if not _is_for_gpus(request):
                 continue
             found = True

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.errors import InputError
+from engine_probe.quoting import quoted
 from engine_probe.strict_yaml import text_of_bytes
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def _variable(text: str, at: int, values: Mapping[str, str], depth: int) -> tupl
     inside = text[at + 2 : end]
     name = _NAME.match(inside)
     if name is None or depth > _MOST_NESTED:
-        raise InputError(f"${{{inside[:40]}}} is no variable; a dollar sign itself is written $$")
+        raise InputError(f"${{{quoted(inside, 40)}}} is no variable; a dollar sign itself is written $$")
     return _chosen(name[0], inside[name.end() :], text[at : end + 1], values, depth), end + 1
 
 
 def _chosen(name: str, rest: str, written: str, values: Mapping[str, str], depth: int) -> Filled:
     operator = _OPERATOR.match(rest)
     if rest and operator is None:
-        raise InputError(f"{written[:60]} is no variable: {name} may be followed by :-, -, :?, ?, :+ or +")
+        raise InputError(f"{quoted(written, 60)} is no variable: {name} may be followed by :-, -, :?, ?, :+ or +")
     value = values.get(name)
     kind = operator[0] if operator else ""
     has_value = value is not None and (value != "" or not kind.startswith(":"))

@@ -15,6 +15,7 @@ from engine_probe.errors import InputError, nearest_word
 from engine_probe.flags import flag_table
 from engine_probe.launch import EngineSpec, Launch
 from engine_probe.paths import is_there
+from engine_probe.quoting import quoted
 from engine_probe.redact import names_a_secret
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def check_flags_known(launch: Launch, engine_flags: frozenset[str]) -> None:
     for name in launch.args:
         base = name.partition(".")[0]
         if base not in known:
-            raise InputError(f"vLLM has no flag --{base[:80]}", nearest=nearest_word(base, sorted(known)))
+            raise InputError(f"vLLM has no flag --{quoted(base, 80)}", nearest=nearest_word(base, sorted(known)))
 
 
 def launch_of(container: Container, words: Sequence[str], source: str) -> tuple[Launch, list[str]]:
@@ -152,7 +153,7 @@ def _gpus(
         inside = _indices(written.split(","))
         if inside is None:
             notes.append(
-                f"CUDA_VISIBLE_DEVICES={written[:80]} is no list of indices; which GPUs these are is not known"
+                f"CUDA_VISIBLE_DEVICES={quoted(written, 80)} is no list of indices; which GPUs these are is not known"
             )
             return None, notes
         del env["CUDA_VISIBLE_DEVICES"]
@@ -177,7 +178,8 @@ def _visible(container: Container, env: dict[str, str]) -> tuple[tuple[int, ...]
         return None, []
     found = _indices(devices)
     if found is None:
-        return None, [f"the GPUs {', '.join(devices)[:120]} are named, not numbered; which these are is not known"]
+        names = quoted(", ".join(devices), 120)
+        return None, [f"the GPUs {names} are named, not numbered; which these are is not known"]
     return found, []
 
 
@@ -223,10 +225,10 @@ class _Mounts:
     def path(self, written: str, what: str) -> str:
         found = self.host_path(posixpath.normpath(written))
         if found is None:
-            self.notes.append(f"{what} {written[:200]} lies in no folder of the host that is mounted")
+            self.notes.append(f"{what} {quoted(written, 200)} lies in no folder of the host that is mounted")
             return written
         if found.source is None:
-            self.notes.append(f"{what} {written[:200]} lies in a volume; where that is on the host is not known")
+            self.notes.append(f"{what} {quoted(written, 200)} lies in a volume; where that is on the host is not known")
             return written
         self.used.append(found.target)
         return found.source

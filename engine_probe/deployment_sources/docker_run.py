@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine_probe.deployment_sources.compose_variables import read_env_file
 from engine_probe.deployment_sources.containers import Container, Mount
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -108,7 +109,7 @@ class _Reader:
             else:
                 return at + 1
         known = sorted(_SWITCHES | _WITH_VALUE)
-        raise InputError(f'docker run: unknown option "{word[:60]}"', nearest=nearest_word(word, known))
+        raise InputError(f'docker run: unknown option "{quoted(word, 60)}"', nearest=nearest_word(word, known))
 
     def take(self, name: str, value: str) -> None:
         if name == "--env":
@@ -118,7 +119,7 @@ class _Reader:
             elif key in self.outer:
                 self.env[key] = self.outer[key]
             else:
-                self.notes.append(f"the variable {key[:80]} has no value here")
+                self.notes.append(f"the variable {quoted(key, 80)} has no value here")
         elif name == "--env-file":
             self.env_file(self.folder / value)
         elif name == "--volume":
@@ -134,7 +135,9 @@ class _Reader:
 
     def mount(self, source: str | None, target: str) -> None:
         if not target.startswith("/"):
-            raise InputError(f'docker run: "{target[:80]}" is no path in the container; -v SOURCE:/path is wanted')
+            raise InputError(
+                f'docker run: "{quoted(target, 80)}" is no path in the container; -v SOURCE:/path is wanted'
+            )
         if source is not None and source.startswith("~/"):
             source = str(Path(source).expanduser())
         elif source is not None and source.startswith("."):
@@ -146,7 +149,9 @@ class _Reader:
         try:
             self.env.update(read_env_file(path))
         except OSError as error:
-            self.notes.append(f"the file of variables {path.name[:100]} cannot be read: {error.strerror or error}")
+            self.notes.append(
+                f"the file of variables {quoted(path.name, 100)} cannot be read: {error.strerror or error}"
+            )
 
     def devices(self) -> tuple[str, ...] | None:
         """`--gpus all`, `2`, `device=0,1`, `"device=0,1"`."""
@@ -160,4 +165,4 @@ class _Reader:
             return tuple(str(number) for number in range(int(plain)))
         if plain.startswith("device="):
             return tuple(one.strip() for one in plain.removeprefix("device=").strip("'\"").split(","))
-        raise InputError(f"docker run: --gpus {told[:60]}: all, a number or device=0,1 is wanted")
+        raise InputError(f"docker run: --gpus {quoted(told, 60)}: all, a number or device=0,1 is wanted")

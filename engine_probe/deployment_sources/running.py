@@ -19,6 +19,7 @@ from engine_probe.hardware.server_titles import words_of
 from engine_probe.launch import Deployment, EngineSpec
 from engine_probe.memory.estimates import exact
 from engine_probe.memory.learned_args import is_memory_variable
+from engine_probe.quoting import quoted
 from engine_probe.redact import MASKED, mask
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _placed(launch: Launch, paths: Paths, notes: list[str], who: str) -> Launch:
     def here(written: str, what: str) -> str:
         found = paths.of(written)
         if isinstance(found, Unknown):
-            notes.append(f"{who}: {what} {written[:200]}: {found.reason}")
+            notes.append(f"{who}: {what} {quoted(written, 200)}: {found.reason}")
             return written
         return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.errors import InputError
 from engine_probe.flags import flag_for
 from engine_probe.memory.parallel import Parallel
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,7 +196,7 @@ def _cpu_space(env: Mapping[str, str]) -> float | None:
         return float(int(written))
     except ValueError:
         raise InputError(
-            f"VLLM_CPU_KVCACHE_SPACE is {written[:40]!r}; whole GiB are wanted", key="env.VLLM_CPU_KVCACHE_SPACE"
+            f"VLLM_CPU_KVCACHE_SPACE is {quoted(written, 40)!r}; whole GiB are wanted", key="env.VLLM_CPU_KVCACHE_SPACE"
         ) from None
 
 
@@ -206,7 +207,7 @@ def _parallel(read: _Reader, env: Mapping[str, str]) -> Parallel:
         try:
             counts = tuple(int(one) for one in partition.split(","))
         except ValueError:
-            message = f"VLLM_PP_LAYER_PARTITION is {partition[:60]!r}; numbers like 20,20 are wanted"
+            message = f"VLLM_PP_LAYER_PARTITION is {quoted(partition, 60)!r}; numbers like 20,20 are wanted"
             raise InputError(message, key="env.VLLM_PP_LAYER_PARTITION") from None
     sizes = {
         name: read.whole(name) or 1 for name in ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")

@@ -12,6 +12,7 @@ from engine_probe.errors import InputError, nearest_word
 from engine_probe.escapes import with_visible_controls
 from engine_probe.facts import Known, Unknown
 from engine_probe.memory.estimates import Estimate, exact
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -101,7 +102,7 @@ def parse_gpus(text: str) -> tuple[Card, ...]:
     for group in text.split(","):
         count, model = _group(group.strip(), text)
         if len(models) + count > MOST_CARDS:
-            raise InputError(f"--gpus {text[:60]}: at most {MOST_CARDS} GPUs are planned for at once")
+            raise InputError(f"--gpus {quoted(text, 60)}: at most {MOST_CARDS} GPUs are planned for at once")
         models += [model] * count
     free = exact(0.0, "declared: hardware that --gpus describes, with nobody on it")
     return tuple(Card(index, model, model.total_gib, free) for index, model in enumerate(models))
@@ -128,11 +129,13 @@ def _cpu_card(size: Estimate, others: Amount) -> Card:
 def _group(group: str, text: str) -> tuple[int, Model]:
     match = _GROUP.fullmatch(group)
     if match is None:
-        raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU; write it like 8xA100-80GB")
+        raise InputError(f"--gpus {quoted(text, 60)}: {quoted(group, 40)!r} is no GPU; write it like 8xA100-80GB")
     digits = (match[1] or "1").lstrip("0")
     count = MOST_CARDS + 1 if len(digits) > len(str(MOST_CARDS)) else int(digits or 0)
     if count < 1:
-        raise InputError(f"--gpus {text[:60]}: {group[:40]!r} is no GPU at all; write it like 8xA100-80GB")
+        raise InputError(
+            f"--gpus {quoted(text, 60)}: {quoted(group, 40)!r} is no GPU at all; write it like 8xA100-80GB"
+        )
     return count, _named(match[2].strip(), text)
 
 
@@ -141,15 +144,15 @@ def _named(word: str, text: str) -> Model:
     model = find_model(word)
     if model is not None and (model in catalogue().values() or _may_be(word)):
         return model
-    asked = f"--gpus {text[:60]}: "
+    asked = f"--gpus {quoted(text, 60)}: "
     if _folded(word).startswith(CPU):
         sizes = f"from cpu-1GB to cpu-{_MOST_HOST_GIB}GB"
         raise InputError(f"{asked}a host's memory is described alone, with its size, {sizes}", nearest="cpu-64GB")
     near = _meant(word)
     if model is not None:
-        raise InputError(f'{asked}"{word[:40]}" is no GPU; write it like {near or "8xA100-80GB"}', nearest=near)
-    example = near if near is not None and _SIZE.search(near) else f"{word[:20]}-24GB"
-    raise InputError(f'{asked}no GPU "{word[:40]}" is known; add its size, such as {example}', nearest=near)
+        raise InputError(f'{asked}"{quoted(word, 40)}" is no GPU; write it like {near or "8xA100-80GB"}', nearest=near)
+    example = near if near is not None and _SIZE.search(near) else f"{quoted(word, 20)}-24GB"
+    raise InputError(f'{asked}no GPU "{quoted(word, 40)}" is known; add its size, such as {example}', nearest=near)
 
 
 def _meant(word: str) -> str | None:
@@ -201,7 +204,7 @@ def _by_size(word: str, nominal_gb: int) -> Model | None:
         nominal_gb * _USUAL_SHARE,
         nominal_gb * _LEAST_SHARE,
         nominal_gb * _MOST_SHARE,
-        f"computed: {word[:40]} is not in the catalogue of GPUs; its size less what drivers usually keep",
+        f"computed: {quoted(word, 40)} is not in the catalogue of GPUs; its size less what drivers usually keep",
     )
     capability, family = (None, "unknown") if sibling is None else (sibling.capability, sibling.family)
     return Model(word.strip()[:40], nominal_gb, total, capability, family)

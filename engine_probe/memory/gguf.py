@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from engine_probe.errors import InputError
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,14 +141,14 @@ def _skip_array(reader: _Reader, metadata: dict[str, Value], name: str) -> int:
 def _tensor(reader: _Reader) -> tuple[str, GgufTensor]:
     name, dimensions = reader.text(), reader.number("<I")
     if dimensions > 8:
-        raise InputError(f"the tensor {name[:80]} has {dimensions} dimensions", file=reader.path)
+        raise InputError(f"the tensor {quoted(name, 80)} has {dimensions} dimensions", file=reader.path)
     shape = tuple(reader.count(1 << 40, "numbers in a row") for _ in range(dimensions))
     kind = reader.number("<I")
     reader.number("<Q")
     if kind not in _TYPES:
-        raise InputError(f"the tensor {name[:80]} has the unknown type {kind}", file=reader.path)
+        raise InputError(f"the tensor {quoted(name, 80)} has the unknown type {kind}", file=reader.path)
     named, block, size = _TYPES[kind]
     numbers = math.prod(shape)
     if numbers > 1 << 50:
-        raise InputError(f"the tensor {name[:80]} is larger than any model", file=reader.path)
+        raise InputError(f"the tensor {quoted(name, 80)} is larger than any model", file=reader.path)
     return name, GgufTensor(named, shape, -(-numbers // block) * size)

@@ -15,6 +15,7 @@ from engine_probe.memory.shapes_modules import Module, Role
 from engine_probe.memory.shapes_parts import Parts
 from engine_probe.memory.shapes_runtime import runtime_modules
 from engine_probe.memory.shapes_settings import Settings
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ def read_gguf_model(path: Path) -> ModelShape:
         _add(parts, decoder, name, tensor)
     for module in runtime_modules(decoder):
         parts.add(module, floats=module.elements)
-    doubts = [] if is_known else [f"the architecture {architecture[:60]!r} is taken for a kin of Llama"]
+    doubts = [] if is_known else [f"the architecture {quoted(architecture, 60)!r} is taken for a kin of Llama"]
     shards = found.metadata.get("split.count")
     if isinstance(shards, int) and shards > 1:
         raise InputError(f"is one of {shards} parts; vLLM loads a model from one file", file=str(path))

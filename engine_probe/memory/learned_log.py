@@ -9,6 +9,7 @@ from engine_probe.errors import InputError
 from engine_probe.logs.attempts import attempts
 from engine_probe.memory.learned import Printed, Start, card_key, is_same_release
 from engine_probe.memory.learned_args import launch_args
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +88,7 @@ def _of_launch(found: Sequence[Attempt], launch: Launch, name: str) -> list[Atte
     if len(found) == 1 and found[0].model is None:
         return list(found)
     others = ", ".join(sorted({str(one.model) for one in found}))[:200]
-    raise InputError(f"the log is of {others}, not of {launch.model[:200]}", file=name)
+    raise InputError(f"the log is of {others}, not of {quoted(launch.model, 200)}", file=name)
 
 
 def _last_part(model: str) -> str:

@@ -13,6 +13,7 @@ from engine_probe.memory.learned_log import Where, learn_from_log
 from engine_probe.memory.learned_model import fingerprint_of
 from engine_probe.memory.learned_store import keep_learned
 from engine_probe.memory.model_folder import model_folder
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ def learn(
     if launch is None:
         names = [one.name for one in deployment.models]
         raise InputError(
-            f"the deployment has no model {launch_name[:80]}",
+            f"the deployment has no model {quoted(launch_name, 80)}",
             allowed=tuple(names),
             nearest=nearest_word(launch_name, names),
         )
@@ -118,4 +119,6 @@ def _check_card(card: str, records: Sequence[Record], log_name: str) -> None:
         return
     size = known.total_gib
     if not size.low * (1 - _MOST_OFF) <= told <= size.high * (1 + _MOST_OFF):
-        raise InputError(f"the log is of a card with {told:g} GiB; {card[:60]} has {size.value:.1f}", file=log_name)
+        raise InputError(
+            f"the log is of a card with {told:g} GiB; {quoted(card, 60)} has {size.value:.1f}", file=log_name
+        )

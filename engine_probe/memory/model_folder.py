@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from engine_probe.paths import is_there
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
@@ -23,12 +24,12 @@ def model_folder(launch: Launch) -> Path:
         return path
     looks_like_hub_id = launch.model.count("/") <= 1 and not launch.model.startswith((".", "/", "~"))
     if not looks_like_hub_id:
-        raise InputError(f"{launch.name}: there is no model at {launch.model[:200]}", key="model")
+        raise InputError(f"{launch.name}: there is no model at {quoted(launch.model, 200)}", key="model")
     cached = _cached(launch)
     if cached is not None:
         return cached
     raise InputError(
-        f"{launch.name}: {launch.model[:200]} is no folder here, and the Hugging Face cache does not hold it; "
+        f"{launch.name}: {quoted(launch.model, 200)} is no folder here, and the Hugging Face cache does not hold it; "
         "a plan needs at least its config.json: name a folder that holds it",
         key="model",
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from engine_probe.errors import InputError
 from engine_probe.memory.shapes_modules import Module, existing, norm
 from engine_probe.memory.shapes_settings import MOST_LAYERS
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from engine_probe.memory.shapes_settings import Settings
@@ -163,7 +164,9 @@ def _listed(settings: Settings, missing_is_fine: bool = False) -> tuple[str, ...
     plain |= {"hybrid": "both", "mlp": "mlp", "moe": "moe", "-": "mlp"}
     unknown = next((word for word in words if word not in plain), None)
     if unknown is not None:
-        raise InputError(f"names a layer of the kind {unknown[:40]!r}, which is not known here", file=settings.where)
+        raise InputError(
+            f"names a layer of the kind {quoted(unknown, 40)!r}, which is not known here", file=settings.where
+        )
     return tuple(plain[word] for word in words)
 
 

@@ -12,6 +12,7 @@ from engine_probe.memory.shapes_modules import Module
 from engine_probe.memory.shapes_parts import Parts
 from engine_probe.memory.shapes_settings import read_json
 from engine_probe.model_files.headers import NoHeaderError, read_header
+from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,7 +109,7 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
     if "/" in name or "\\" in name or not path.is_file():
         if "/" not in name and path.exists():
             raise InputError("is no regular file", file=str(path))
-        return f"{name[:80]} is not there, and the load fails without it; sizes are computed from config.json"
+        return f"{quoted(name, 80)} is not there, and the load fails without it; sizes are computed from config.json"
     try:
         with path.open("rb") as content:
             head = content.read(len(_LFS))
@@ -121,12 +122,12 @@ def _read(folder: Path, name: str, into: dict[str, tuple[str, tuple[int, ...]]])
         raise InputError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
     for tensor, place in header.tensors.items():
         if min(place.shape, default=0) < 0 or place.start < 0 or place.end < place.start:
-            raise InputError(f"the tensor {tensor[:80]} has a negative size", file=str(path))
+            raise InputError(f"the tensor {quoted(tensor, 80)} has a negative size", file=str(path))
         if place.dtype not in _BITS:
-            kind = f"the type {place.dtype[:20]!r}, which no safetensors file has"
-            raise InputError(f"the tensor {tensor[:80]} has {kind}", file=str(path))
+            kind = f"the type {quoted(place.dtype, 20)!r}, which no safetensors file has"
+            raise InputError(f"the tensor {quoted(tensor, 80)} has {kind}", file=str(path))
         if _bytes(place.dtype, place.shape) != place.end - place.start:
-            raise InputError(f"the tensor {tensor[:80]} has other bytes than its shape", file=str(path))
+            raise InputError(f"the tensor {quoted(tensor, 80)} has other bytes than its shape", file=str(path))
         into[tensor] = (place.dtype, place.shape)
     return None
 

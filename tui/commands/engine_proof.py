@@ -11,6 +11,7 @@ from engine_probe import events as ev
 from engine_probe.engine import EngineError
 from engine_probe.launch import Deployment, Launch
 from engine_probe.probe_run import ProbeRun
+from engine_probe.quoting import quoted
 from engine_probe.supervisor import Limits, Probe
 from playbooks.lab.tiny_model import write_tiny_llama
 
@@ -43,7 +44,7 @@ async def _why_not(engine: Engine, deployment: Deployment, folder: Path) -> str 
                 first = event.exceptions[0] if event.exceptions else None
                 reason = f"{first['type']}: {first['message']}" if first else event.reason
             elif isinstance(event, ev.RequestAnswered) and event.status != 200:
-                reason = event.error or f"its first request was answered with {event.status}: {event.text[:200]}"
+                reason = event.error or f"its first request was answered with {event.status}: {quoted(event.text, 200)}"
             elif isinstance(event, ev.Trouble) and event.fatal:
                 reason = event.text
     return None if run.answered and not run.failed else reason

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from engine_probe.errors import InputError
+from engine_probe.quoting import quoted
 from tui.output import Output
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _learn(path: Path | None, log: Path, model: str | None, told: tuple[str | No
         raise InputError("whose log is it? say --model NAME", allowed=tuple(names))
     if model is not None and model not in names:
         raise InputError(
-            f"--model {model[:60]}: no model of the deployment",
+            f"--model {quoted(model, 60)}: no model of the deployment",
             allowed=tuple(names),
             nearest=nearest_word(model, names),
         )

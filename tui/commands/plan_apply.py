@@ -9,6 +9,7 @@ import click
 
 from engine_probe.deployment import deployment_text, deployment_yaml, read_bytes
 from engine_probe.errors import InputError
+from engine_probe.quoting import quoted
 from engine_probe.revisions import changed_text, write_changes
 from engine_probe.strict_yaml import text_of_bytes
 from playbooks.way_back import will_change
@@ -31,9 +32,11 @@ def kept_lengths(words: tuple[str, ...], deployment: Deployment) -> dict[str, in
     for word in words:
         name, equals, tokens = word.rpartition("=")
         if not tokens.isascii() or not tokens.isdigit() or not int(tokens[:12]) > 0 or len(tokens) > 12:
-            raise InputError(f"--keep {word[:60]}: tokens are wanted, such as 8192 or {names[0]}=8192")
+            raise InputError(f"--keep {quoted(word, 60)}: tokens are wanted, such as 8192 or {names[0]}=8192")
         if equals and name not in names:
-            raise InputError(f"--keep {word[:60]}: the deployment has no launch {name[:40]!r}", allowed=tuple(names))
+            raise InputError(
+                f"--keep {quoted(word, 60)}: the deployment has no launch {quoted(name, 40)!r}", allowed=tuple(names)
+            )
         kept |= dict.fromkeys([name] if equals else names, int(tokens))
     return kept
 
