@@ -32,6 +32,11 @@ def gpu_alerts(reading: Reading) -> Iterator[Alert]:
         yield from _throttled(gpu)
 
 
+def is_sick(gpu: Gpu) -> bool:
+    """Whether it is lost, reports errors, or is held down by heat."""
+    return any(True for rule in (_lost, _faults, _throttled) for _ in rule(gpu))
+
+
 def _driver(state: GpuState) -> Iterator[Alert]:
     """A host without NVIDIA's library has no GPUs of theirs: nothing is wrong with it."""
     why = state.unavailable

@@ -357,6 +357,17 @@ def test_nothing_is_no_size() -> None:
     assert "0 MiB" not in found.text
 
 
+def test_what_is_the_same_of_several_gpus_is_said_once() -> None:
+    unlisted = [gpu(index, used=30 + 5 * (index == 2)) for index in range(5)]
+    found = only(find_alerts(with_gpus(*unlisted)))
+    assert found.about == "GPUs 0-4"
+    assert found.text == "GPUs 0-4: 30.0 to 35.0 GiB each held by processes that the driver does not list here"
+    hot = [gpu(index, throttle=known("hardware slowdown")) for index in (1, 3)]
+    assert only(find_alerts(with_gpus(*hot))).about == "GPUs 1, 3"
+    different = with_gpus(gpu(1, ecc_errors=known(2)), gpu(2, ecc_errors=known(3)))
+    assert len(find_alerts(different)) == 2
+
+
 def test_a_lost_gpu_comes_before_an_orphan() -> None:
     lost = Unknown("a GPU is lost")
     seen = replace(with_gpus(gpu(3, total_gib=lost, used_gib=lost)), servers=(orphan(),))

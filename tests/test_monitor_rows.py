@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import fields, replace
 
 import pytest
@@ -23,6 +24,7 @@ from tui.widgets.gpu_pane import columns_for, draw_gpus, fold_gpus
 from tui.widgets.host_pane import draw_host, fold_host, host_lines
 from tui.widgets.model_table import draw_models, fold_models, gpu_range
 from tui.widgets.monitor_words import lasting, number, sparkline
+from tui.widgets.one_line import draw_top
 from tui.widgets.process_table import ORDERS, Wanted, draw_processes, entries_of, fold_processes
 from tui.widgets.row_pane import cells_of, changed_cells, fit, merged, plain_of
 
@@ -216,6 +218,56 @@ def test_a_gpus_row_names_who_holds_it_before_who_only_claims_it() -> None:
         places = [shown.find(words) for words in ("orphan pid 4711", "31337", "pid 77", "code-13b ?")]
         assert -1 not in places, shown
         assert places == sorted(places), shown
+
+
+def test_a_gpu_that_is_sick_has_a_sign() -> None:
+    sick = {
+        "ecc_errors": hosts.known(2), "row_remap": hosts.known("failed"), "throttle": hosts.known("heat (hardware)"),
+    }  # fmt: skip
+    gpus = [hosts.gpu(0), *(replace(hosts.gpu(i), **{name: fact}) for i, (name, fact) in enumerate(sick.items(), 1))]
+    gpus.append(replace(hosts.gpu(4), total_gib=hosts.LOST, used_gib=hosts.LOST))
+    reading = replace(EIGHT, gpus=replace(EIGHT.gpus, gpus=tuple(gpus)), servers=(), processes=())
+    rows = draw_gpus(reading, History(), {}, 76, UNICODE).rows
+    assert [plain_of(row)[:3] for row in rows] == ["0  ", "1 !", "2 !", "3 !", "4 !"]
+
+
+def test_columns_never_run_together() -> None:
+    long = replace(
+        hosts.CHAT, name="n" * 300, version=hosts.known("0.25.1rc1.dev5+g0123"), preemptions=hosts.known(123_456_789)
+    )
+    row = plain_of(draw_models(replace(EIGHT, servers=(long,)), {}, 196, UNICODE).rows[0])
+    assert "0.25.1rc… 123,456… " in row
+    stranger = replace(hosts.PROCESSES[-1], user="not known", gpu_gib=((5, hosts.known(2.0)),))
+    reading = replace(EIGHT, processes=(stranger,), gpus=replace(EIGHT.gpus, gpus=()))
+    for width in (110, 130, 196):
+        shown = plain_of(draw_processes(reading, entries_of(reading, Wanted()), Wanted(), width).rows[0])
+        assert re.search(r"not known +5 ", shown), shown
+
+
+def test_a_name_is_not_cut_where_there_is_room() -> None:
+    name = "organisation/A-Model-Of-Many-Words-70B-Instruct"
+    row = plain_of(draw_models(replace(EIGHT, servers=(replace(hosts.CHAT, name=name),)), {}, 196, UNICODE).rows[0])
+    assert f"{name} " in row
+
+
+def test_what_runs_on_a_gpu_is_not_cut_beside_its_history() -> None:
+    name = "organisation/A-Model-Of-Many-Words-And-More-Words-70B-Instruct"
+    reading = replace(EIGHT, servers=(replace(hosts.CHAT, name=name),))
+    for width, is_whole in ((196, True), (76, False)):
+        row = plain_of(draw_gpus(reading, History(), {}, width, UNICODE).rows[0])
+        assert (f"{name} tp0 " in row) == is_whole
+
+
+def test_alerts_have_the_rows_that_nobody_else_needs() -> None:
+    rooms = {name: Room(name, rows) for name, rows in zip(PANES, (3, 3, 3, 12, 3), strict=True)}
+    assert heights(rooms, 40)["alerts"] == 12
+    assert heights(rooms, 20)["alerts"] == 8
+
+
+def test_a_release_in_the_header_is_that_of_all_servers() -> None:
+    unknown = replace(hosts.CODE, version=Unknown("its log does not say it"))
+    assert "vLLM 0.19.0" in plain_of(draw_top(replace(EIGHT, servers=(hosts.CHAT,)), 150))
+    assert "vLLM" not in plain_of(draw_top(replace(EIGHT, servers=(hosts.CHAT, unknown)), 150)).replace("vllm", "")
 
 
 def test_a_server_that_the_driver_lists_without_a_size_is_no_guess() -> None:

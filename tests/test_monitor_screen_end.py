@@ -16,7 +16,7 @@ import pytest
 
 from playbooks.alerts import find_alerts
 from tests import monitor_samples as hosts
-from tests.monitor_samples import EIGHT, known
+from tests.monitor_samples import ALERTS, EIGHT, known
 from tests.test_monitor_screen import console, drawn, focus, monitor_of, text_of
 from tests.test_tui_console import keys_of
 from tests.tui_samples import until
@@ -272,7 +272,21 @@ async def test_somebody_elses_process_is_not_offered():
         await pilot.pause()
         assert "end process" not in keys_of(app)
         await pilot.press("k")
+        await until(pilot, lambda: "pid 5101 belongs to bob" in drawn(app)[-1])
         assert app.screen is screen
+
+
+async def test_k_where_nothing_can_be_ended_says_why():
+    app = console(hosts.OTHER_NAMESPACE, alerts=(replace(ALERTS[0], pid=None),))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await monitor_of(pilot)
+        for pane, words in (
+            ("gpus", "this is no process"), ("alerts", "this alert is about no process"),
+            ("processes", "pid 31337 is not visible here"),
+        ):  # fmt: skip
+            await focus(pilot, pane)
+            await pilot.press("k")
+            await until(pilot, lambda words=words: words in drawn(app)[-1])
 
 
 # What sends the signal

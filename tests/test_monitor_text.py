@@ -149,7 +149,7 @@ def test_a_loading_model_shows_its_stage_and_no_zero_for_what_it_does_not_say() 
     )
     (row,) = [line for line in text_of(reading(servers=(loading,))).splitlines() if line.startswith("code-13b")]
     cells = re.split("  +", row)
-    assert cells == ["code-13b", "loading", "weight_load 4 of 6 shards", "?", "-", "-", "2 h 11 min", "5000"]
+    assert cells == ["code-13b", "loading", "weights 4 of 6 shards", "?", "-", "-", "2 h 11 min", "5000"]
 
 
 def test_in_ascii_each_purpose_still_has_its_own_sign() -> None:

@@ -169,6 +169,8 @@ ACTIONS: tuple[Action, ...] = (
            lambda m: m.monitor.is_paused),
     Action("end_process", "k", "k", "end process", "Show what the marked process is, ask, then end it", _MONITOR,
            lambda m: m.monitor.can_end),
+    Action("why_not_end", "k", "k", "end process", "Say why what is marked cannot be ended from here", _MONITOR,
+           lambda m: not m.monitor.can_end, in_footer=False),
     Action("model_log", "d", "d", "log", "Open the log of the marked model", _MONITOR, lambda m: m.monitor.has_log),
     Action("sort", "s", "s", "sort", "Sort the processes by the next column: tree, GPU memory, RSS, CPU, since, pid",
            _MONITOR, _shows_processes),

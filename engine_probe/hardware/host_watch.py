@@ -47,7 +47,7 @@ class HostWatch:
         self._disks.close()
 
     def _cpu_percent(self) -> Fact:
-        path = f"{self._root}/proc/stat"
+        path = str(self._root / "proc/stat")
         times = _cpu_times(read_bytes(path))
         before, self._times = self._times, times
         if times is None:

@@ -14,6 +14,7 @@ from playbooks.alert import gpu_names, number, span, word
 from playbooks.gpu_holders import holders_of
 from tui.commands.monitor_bar import ASCII, UNICODE, drawn, legend, shares_of
 from tui.output import fold
+from tui.stage_words import SHORT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -251,7 +252,8 @@ def _model_cells(server: Server, now: float) -> tuple[str, ...]:
     if server.state == "serving":
         doing = "KV ?" if kv_use is None else f"KV {kv_use:.0f} %"
     else:
-        doing = " ".join((word(server.stage) or "?", server.stage_detail)).strip()
+        stage = word(server.stage) or "?"
+        doing = " ".join((SHORT_NAMES.get(stage, stage), server.stage_detail)).strip()
     since = "?" if server.started is None else span(max(now - server.started, 0.0))
     gpus = gpu_names(server.gpus).partition(" ")[2] if server.gpus else "-"
     requests = f"{_cell(running)} / {_cell(waiting)}" if server.state == "serving" else "-"

@@ -10,8 +10,8 @@ from engine_probe.logs.index_search import compile_pattern
 from tui.log_times import asked_time, first_line_at
 from tui.screens.dialogs import AskText
 from tui.screens.log_looks import LogLooks
+from tui.stage_words import SHORT_NAMES
 from tui.widgets.clean_text import clean
-from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cut
 
 if TYPE_CHECKING:

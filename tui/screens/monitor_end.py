@@ -83,6 +83,25 @@ class MonitorEnds(MonitorPanes):
         if process is not None and reading is not None:
             self.ask_to_end(process, reading)
 
+    def do_why_not_end(self) -> None:
+        self.tell(f"Nothing to end: {self._why_not()}", style="$warning bold")
+
+    def _why_not(self) -> str:
+        process, alert, server = self.marked_process, self.marked_alert, self.marked_server
+        entry = self.marked_entry
+        pid = process.pid if process is not None else entry.pid if entry is not None else None
+        if pid is None and server is not None:
+            pid = server.pid
+        if pid is None:
+            about = "this alert is about no process" if alert is not None else "this is no process"
+            return f"{about}; mark a model or a process for k"
+        if process is None or process.started is None:
+            is_ending = process is not None and process.title.startswith("ending")
+            return (
+                f"pid {pid} is ending already" if is_ending else f"pid {pid} is not visible here, so only where it runs"
+            )
+        return f"pid {pid} belongs to {process.user}, and only its user may end it"
+
     def ask_to_end(self, process: ProcessReading, reading: Reading) -> None:
         try:
             chosen = choose(process, reading)

@@ -47,4 +47,6 @@ def heights(rooms: dict[Pane, Room], height: int) -> dict[Pane, int]:
         most = min(rooms[pane].rows, _MOST_ALERTS) if pane == "alerts" else rooms[pane].rows
         more = max(0, min(left, most - given[pane]))
         given[pane], left = given[pane] + more, left - more
+    if "alerts" in opened:  # what nobody else has a use for
+        given["alerts"] += max(0, min(left, rooms["alerts"].rows - given["alerts"]))
     return given

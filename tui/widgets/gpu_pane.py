@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Unknown
+from playbooks.alerts_gpus import is_sick
 from playbooks.gpu_holders import holders_of
+from tui.stage_words import SHORT_NAMES
 from tui.widgets.clean_text import clean
 from tui.widgets.gpu_pane_bar import draw_bar, glyph_of, shares_of, shares_of_slice
 from tui.widgets.monitor_words import number, of, right, size, sparkline, whole, word
 from tui.widgets.row_pane import MARK_CELLS, PaneContent, Piece, Row, RowPane, cells_of, fit
-from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cell, gib
 
 if TYPE_CHECKING:
@@ -51,17 +52,29 @@ class GpuColumns:
     memory_history: int = 0
 
 
-def columns_for(width: int) -> GpuColumns:
-    """The narrower, the fewer: history goes first, then power, temperature, peaks."""
+def columns_for(width: int, longest: int = 0) -> GpuColumns:
+    """The narrower, the fewer: history goes first, then power, temperature, peaks.
+
+    `longest`: cells of the longest words of what runs there; rather than cut them, a wide terminal leaves out history.
+    """
+    columns = _columns(width, ())
+    for left_out in (("memory",), ("memory", "history")):
+        if columns.what > longest or not columns.history:
+            break
+        columns = _columns(width, left_out)
+    return columns
+
+
+def _columns(width: int, left_out: Sequence[str]) -> GpuColumns:
     left = width - _INDEX - _NUMBERS - _UTIL - _LEAST_WHAT
     wanted = (("peak", 12), ("temperature", 5), ("power", 6), ("history", 9))
     chosen: dict[str, int] = {}
     for name, cells in wanted:
-        if left - cells < _LEAST_BAR:
+        if left - cells < _LEAST_BAR or name in left_out:
             break
         chosen[name] = cells
         left -= cells
-    if "history" in chosen and left > 70:
+    if "history" in chosen and left > 70 and not left_out:
         chosen["history"] += 12
         chosen["memory_history"] = 20
         left -= 32
@@ -79,16 +92,15 @@ def draw_gpus(
     gpus = reading.gpus
     if gpus.unavailable is not None or not gpus.gpus:
         return _no_gpu(gpus.unavailable or "the driver reports none on this host", width)
-    columns = columns_for(width)
+    held = [_what(gpu, reading, colours, glyphs) for gpu in gpus.gpus]
+    columns = columns_for(width, max(map(cells_of, held)))
     signs: set[str] = set()
     rows: list[tuple[str, Row]] = []
-    for gpu in gpus.gpus:
+    for gpu, what in zip(gpus.gpus, held, strict=True):
         shares = [] if gpu.slices else shares_of(gpu, reading)
         signs |= {share.sign for share in shares}
         bar = draw_bar(shares, number(gpu.total_gib) or 0.0, columns.bar, colours, glyphs)
-        rows.append(
-            (f"{gpu.index}", _gpu_row(gpu, bar, _what(gpu, reading, colours, glyphs), columns, history, glyphs))
-        )
+        rows.append((f"{gpu.index}", _gpu_row(gpu, bar, what, columns, history, glyphs)))
         for part in gpu.slices:
             shares = shares_of_slice(gpu, part, reading)
             signs |= {share.sign for share in shares}
@@ -146,7 +158,7 @@ def _gpu_row(gpu: Gpu, bar: Row, what: Row, columns: GpuColumns, history: Histor
     if columns.power:
         tail.append((right(whole(gpu.power_watts), columns.power), ""))
     return (
-        (cell(key, _INDEX), "bold"),
+        (cell(f"{key} !", _INDEX), "$error bold") if is_sick(gpu) else (cell(key, _INDEX), "bold"),
         *first,
         _numbers(of(gpu.used_gib, gpu.total_gib)),
         *(((cell(f"peak {'?' if peak is None else gib(peak)}", columns.peak), "$quiet"),) if columns.peak else ()),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.stage_words import SHORT_NAMES
 from tui.themes.palette import LAYER_LETTERS, layer_style
 from tui.widgets.clean_text import clean
-from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import Words, apart, cut, part
 
 if TYPE_CHECKING:

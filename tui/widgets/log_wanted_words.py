@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.stage_words import SHORT_NAMES
 from tui.widgets.clean_text import clean
 from tui.widgets.log_filters import level_of
-from tui.widgets.stage_strip import SHORT_NAMES
 
 if TYPE_CHECKING:
     from engine_probe.logs.index_time import Bound

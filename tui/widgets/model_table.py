@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
+from tui.stage_words import SHORT_NAMES
 from tui.widgets.clean_text import clean
 from tui.widgets.monitor_words import cell_of_name, lasting, number, right, short_bar, size, whole, word
 from tui.widgets.row_pane import PaneContent, Piece, Row, RowPane, fit
-from tui.widgets.stage_strip import SHORT_NAMES
 from tui.widgets.words import cell
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ _STATES = {
     "serving": "$success",
     "ending": "$warning",
 }
+_GOOD_STAGE = 44
 _PROGRESS = re.compile(r"(\d+) of (\d+)")
 
 
@@ -42,7 +45,8 @@ class _Columns:
     since: int = 8
 
 
-def _columns_for(width: int) -> _Columns:
+def _columns_for(width: int, longest: int) -> _Columns:
+    """`longest`: of the names; a wide terminal has room for all of it."""
     base = _Columns(0, 0)
     left = width - base.state - base.pool - base.requests - base.gpus - base.since
     extra: dict[str, int] = {}
@@ -51,13 +55,13 @@ def _columns_for(width: int) -> _Columns:
             break
         extra[column] = cells
         left -= cells
-    name = max(min(left * 2 // 5, 32), 8)
+    name = max(min(left * 2 // 5, 32), min(longest + 1, left - _GOOD_STAGE), 8)
     return _Columns(name=name, stage=max(min(left - name, 44), 1), **extra)
 
 
 def draw_models(reading: Reading, colours: Mapping[int, str], width: int, glyphs: Glyphs) -> PaneContent:
     """`width` without the mark. Rows are keyed by the server's pid."""
-    columns = _columns_for(width)
+    columns = _columns_for(width, max((cell_len(clean(one.name)) for one in reading.servers), default=0))
     if not reading.servers:
         return PaneContent((("Models  ", "bold"), ("no vLLM engine runs on this host", "$quiet")))
     labels = (
@@ -90,17 +94,22 @@ def _row(server: Server, now: float, colour: str, columns: _Columns, glyphs: Gly
     since = None if server.started is None else now - server.started
     cells: tuple[Piece, ...] = (
         (cell_of_name(clean(server.name), columns.name - 1) + " ", f"{colour} bold".strip()),
-        (cell(server.state, columns.state), _STATES.get(server.state, "$quiet")),
+        (_apart(server.state, columns.state), _STATES.get(server.state, "$quiet")),
         *_stage(server, now, columns.stage, glyphs),
         (right(pool if pool == "?" else f"{pool} GiB", columns.pool - 2), ""),
         (right(requests if server.state == "serving" else "–", columns.requests), ""),
-        ("  " + cell(gpu_range(server.gpus) or "–", columns.gpus - 2), ""),
-        (cell(whole(server.port).replace(",", ""), columns.port), ""),
-        (cell(word(server.version), columns.version), ""),
-        (cell(whole(server.preemptions), columns.preemptions), ""),
+        ("  " + cell(gpu_range(server.gpus) or "–", columns.gpus - 3) + " ", ""),
+        (_apart(whole(server.port).replace(",", ""), columns.port), ""),
+        (_apart(word(server.version), columns.version), ""),
+        (_apart(whole(server.preemptions), columns.preemptions), ""),
         (right(lasting(since), columns.since - 1), ""),
     )
     return tuple((text, style) for text, style in cells if text.strip() or len(text) > 1)
+
+
+def _apart(text: str, width: int) -> str:
+    """With a gap behind it, however long it is; nothing where the column is left out."""
+    return cell(text, width - 1) + " " if width else ""
 
 
 def _stage(server: Server, now: float, width: int, glyphs: Glyphs) -> Row:

@@ -63,8 +63,8 @@ def draw_top(reading: Reading, width: int) -> Row:
     gpus = reading.gpus
     about = [clean(reading.host_name), _names([gpu.name for gpu in gpus.gpus])]
     about += [f"driver {gpus.driver_version}"] if gpus.driver_version else []
-    versions = dict.fromkeys(word(server.version) for server in reading.servers)
-    about += [f"vLLM {version}" for version in versions if version != "?"]
+    versions = dict.fromkeys(word(server.version) for server in reading.servers if server.state != "orphan")
+    about += [f"vLLM {version}" for version in versions if "?" not in versions]
     states = [server.state for server in reading.servers]
     counts = " · ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     clock = time.strftime("%H:%M:%S", time.localtime(reading.time))

@@ -162,7 +162,7 @@ _PID, _GPUS, _GPU, _RSS, _CPU, _SINCE = 9, 7, 9, 8, 7, 8
 def _columns_for(width: int) -> _Columns:
     left = width - _PID - _GPUS - _GPU - _RSS - _CPU - _SINCE
     extra: dict[str, int] = {}
-    wanted = (("model", 14), ("user", 9), ("pss", 8), ("threads", 8), ("shared", 8), ("files", 7))
+    wanted = (("model", 14), ("user", 10), ("pss", 8), ("threads", 8), ("shared", 8), ("files", 7))
     for name, cells in wanted:
         if left - cells < 22:
             break
@@ -212,8 +212,8 @@ def _row(entry: Entry, now: float, columns: _Columns) -> Row:
         (cell(str(entry.pid), _PID), _PID, "bold" if is_mine else "$quiet"),
         (cell(title, columns.title - 1) + " ", columns.title, "$warning" if process is None else style),
         (cell_of_name(entry.model, columns.model - 1) + " ", columns.model, style),
-        (cell(process.user if process else "?", columns.user), columns.user, style),
-        (cell(",".join(map(str, entry.gpus)) or "–", _GPUS), _GPUS, style),
+        (cell(process.user if process else "?", columns.user - 1) + " ", columns.user, style),
+        (cell(",".join(map(str, entry.gpus)) or "–", _GPUS - 1) + " ", _GPUS, style),
         (right(held, _GPU), _GPU, style),
         (right(size(rss), _RSS), _RSS, style),
         (right(size(pss), columns.pss), columns.pss, style),

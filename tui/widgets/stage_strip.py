@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
+from tui.stage_words import SHORT_NAMES
 from tui.widgets.words import Words, cut, part, seconds
 
 if TYPE_CHECKING:
@@ -14,16 +15,6 @@ if TYPE_CHECKING:
     from playbooks.session import StageTime
     from tui.themes.glyphs import Glyphs
 
-SHORT_NAMES = {
-    "config": "config",
-    "distributed_init": "dist",
-    "engine_build": "engine",
-    "worker_start": "workers",
-    "weight_load": "weights",
-    "memory_planning": "memory",
-    "warmup": "warmup",
-    "serving": "serving",
-}
 _STYLES = {"done": "$success", "failed": "$error bold", "running": "$accent bold", "not reached": "$quiet"}
 
 
