@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -92,13 +93,32 @@ def _fixed_cache(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move]
     too_much = max(
         (need.held_fixed or 0.0) + (near[gpu] + need.others - need.total) / workers for gpu, need in needs.items()
     )
-    left = getattr(pool, "value", 0.0) - too_much
-    if too_much <= 0 or left < max(need.cache for need in needs.values()):
-        return
+    size = getattr(pool, "value", 0.0)
+    left, wanted = size - too_much, max(need.cache for need in needs.values())
+    if wanted > size:  # too small for a request of full length, whatever else is on the card
+        if wanted <= left:
+            yield (_cache_of(model, math.ceil(wanted * 16) / 16, math.ceil(wanted)),)
+        yield from _shorter_in(bench, model, gpus, min(size, left))
+    elif too_much > 0 and wanted <= left and (model.asked.values.kv_bytes is not None or left >= 1):
+        yield (_cache_of(model, int(left * 16) / 16, int(left)),)
+
+
+def _cache_of(model: PlacedModel, gib: float, whole_gib: int) -> Step:
     if model.asked.values.kv_bytes is not None:
-        yield (Step(model.launch.name, "args.kv-cache-memory-bytes", int(left * 16) * (1 << 26)),)
-    elif left >= 1:
-        yield (Step(model.launch.name, "env.VLLM_CPU_KVCACHE_SPACE", str(int(left))),)
+        return Step(model.launch.name, "args.kv-cache-memory-bytes", int(gib * (1 << 30)))
+    return Step(model.launch.name, "env.VLLM_CPU_KVCACHE_SPACE", str(whole_gib))
+
+
+def _shorter_in(bench: Bench, model: PlacedModel, gpus: Sequence[int], cache: float) -> Iterator[Move]:
+    """The longest round length of which one request has room in a cache of this size."""
+    asked, name = model.asked, model.launch.name
+    if asked.values.fits_length:
+        return
+    for length in lengths_below(asked.max_len, bench.keep.get(name)):
+        needs = bench.needs(replace(asked, values=replace(asked.values, max_len=length)), gpus)
+        if needs is not None and max(need.cache for need in needs.values()) <= cache:
+            yield (Step(name, LENGTH, length),)
+            return
 
 
 def moves_elsewhere(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from playbooks.plan_proposal_bench import Step
 
 
+_CACHES = ("args.kv-cache-memory-bytes", "env.VLLM_CPU_KVCACHE_SPACE")
+
+
 def why_of(step: Step, before: Plan, after: Plan) -> str:
     """A sentence without its end, from the plan as written and the plan as proposed."""
     if step.key == START:
@@ -50,8 +53,17 @@ def costs_of(step: Step, before: Plan, after: Plan) -> str:
     old, new = _models(step, before, after)
     if step.key == GPUS:
         return _costs_gpus(new, after)
+    if step.key in _CACHES:
+        return _costs_cache(old, new)
     words = {SHARE: _costs_share, LENGTH: _costs_length, TENSOR: _costs_size}.get(step.key)
     return words(old, new) if words is not None else "nothing else changes"
+
+
+def _costs_cache(old: PlacedModel, new: PlacedModel) -> str:
+    """Of a cache whose size is set."""
+    before, after = (0.0 if one.worst is None else _value(one.worst.kv_pool) for one in (old, new))
+    whose = f"each of its GPUs, {after:.1f} instead of {before:.1f}" if new.gpus else "the host's memory for each rank"
+    return f"{abs(after - before):.1f} GiB {'more of' if after > before else 'less cache on'} {whose}"
 
 
 def _costs_length(old: PlacedModel, new: PlacedModel) -> str:

@@ -197,3 +197,25 @@ def test_where_a_number_comes_from_fits_on_its_line_and_is_whole_in_json(plan: P
     assert "(129.45 to 133.39) computed: config.json" in out
     (told,) = object_of(plan(launch, "--gpus", "1xH100", "--vllm", "0.19.0", "--json"))["models"]
     assert max(map(len, told["sources"].values())) > 100
+
+
+@pytest.mark.parametrize(
+    ("gpus", "version", "key", "value", "costs"),
+    [
+        ("1xL40S", "0.19.0", "args.kv-cache-memory-bytes", 16 << 30, "12.0 GiB more of each of its GPUs"),
+        ("1xL4", "0.19.0", "args.max-model-len", 32768, "requests above 32,768 tokens are refused"),
+        ("cpu-64GB", "0.32.0", "args.kv-cache-memory-bytes", 16 << 30, "12.0 GiB more of the host's memory"),
+        ("cpu-24GB", "0.32.0", "args.max-model-len", 32768, "requests above 32,768 tokens are refused"),
+    ],
+)
+def test_a_cache_of_a_fixed_size_that_is_too_short_grows_or_the_length_shrinks(
+    plan: Plan, gpus: str, version: str, key: str, value: int, costs: str
+) -> None:
+    """One request of 131,072 tokens needs 16 GiB, and 4 GiB are set: there is room for more, or there is not."""
+    launch = "  - {name: a, model: llama-8b, args: {max-model-len: 131072, kv-cache-memory-bytes: 4G}}"
+    found = object_of(plan(launch, "--gpus", gpus, "--vllm", version, "--json"))
+    assert found["models"][0]["why_not"]["id"] == "kv-cache-too-small-for-max-model-len"
+    (change,) = found["proposal"]["changes"]
+    assert change["set"] == {key: value}
+    assert change["costs"].startswith(costs)
+    assert found["proposal"]["margins_gib"]["a"] >= 0
