@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe.facts import Known, Unknown
-from engine_probe.hardware import disks
+from engine_probe.hardware import disks, host_watch
 from engine_probe.hardware.disks import DiskWatch
 from engine_probe.hardware.host_watch import HostWatch
 
@@ -53,6 +53,17 @@ def test_the_processor_takes_two_looks(root: Path, watch: HostWatch) -> None:
     assert isinstance(watch.read({}).cpu_percent, Unknown), "no time has passed"
     (root / "proc/stat").unlink()
     assert isinstance(watch.read({}).cpu_percent, Unknown)
+
+
+def test_the_origin_is_the_path_as_one_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((b"cpu  1 0 0 9 0 0 0 0 5 5\n", b"cpu  2 0 0 9 0 0 0 0 5 5\n"))
+    monkeypatch.setattr(host_watch, "read_bytes", lambda _path: next(times))
+    watch = HostWatch()
+    watch.read({})
+    percent = watch.read({}).cpu_percent
+    watch.close()
+    assert isinstance(percent, Known)
+    assert percent.origin == "/proc/stat"
 
 
 def test_cache_of_the_host_and_of_a_container(root: Path, watch: HostWatch) -> None:
