@@ -204,14 +204,16 @@ def test_where_a_number_comes_from_fits_on_its_line_and_is_whole_in_json(plan: P
     [
         ("1xL40S", "0.19.0", "args.kv-cache-memory-bytes", 16 << 30, "12.0 GiB more of each of its GPUs"),
         ("1xL4", "0.19.0", "args.max-model-len", 32768, "requests above 32,768 tokens are refused"),
-        ("cpu-64GB", "0.32.0", "args.kv-cache-memory-bytes", 16 << 30, "12.0 GiB more of the host's memory"),
-        ("cpu-24GB", "0.32.0", "args.max-model-len", 32768, "requests above 32,768 tokens are refused"),
+        ("cpu-64GB", "0.32.0", "args.kv-cache-memory-bytes", 257 << 26, "12.1 GiB more of the host's memory"),
+        ("cpu-24GB", "0.32.0", "args.max-model-len", 30720, "requests above 30,720 tokens are refused"),
     ],
 )
 def test_a_cache_of_a_fixed_size_that_is_too_short_grows_or_the_length_shrinks(
     plan: Plan, gpus: str, version: str, key: str, value: int, costs: str
 ) -> None:
-    """One request of 131,072 tokens needs 16 GiB, and 4 GiB are set: there is room for more, or there is not."""
+    """One request of 131,072 tokens needs 16 GiB, newer releases keep one block for none, and 4 GiB are set: there is
+    room for more, or there is not.
+    """
     launch = "  - {name: a, model: llama-8b, args: {max-model-len: 131072, kv-cache-memory-bytes: 4G}}"
     found = object_of(plan(launch, "--gpus", gpus, "--vllm", version, "--json"))
     assert found["models"][0]["why_not"]["id"] == "kv-cache-too-small-for-max-model-len"
