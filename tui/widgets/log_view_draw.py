@@ -9,7 +9,6 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from tui.themes.palette import LAYER_LETTERS
-from tui.widgets.clean_text import clean
 
 if TYPE_CHECKING:
     import re
@@ -25,29 +24,24 @@ if TYPE_CHECKING:
 
 _TAG_CELLS, _WIDE_TAG_CELLS = 4, 16
 _CLOCK_CELLS, _SIGN_CELLS = 9, 2
-_SOURCE_CELLS, _WIDE_SOURCE_CELLS = 8, 16
 _WIDE, _NARROW = 110, 40
 """With fewer cells than the second, the text alone is shown, with its sign."""
 _MOST_MATCHES = 1000
 """In one line; more are found all the same, but not all stand out."""
 
 
-def source_cells(sources: Sequence[str], width: int) -> int:
+def source_cells(names: Sequence[str]) -> int:
     """For the names of several logs, and a space."""
-    longest = max((cell_len(_column_name(name)) for name in sources), default=-1)
-    return min(longest, _WIDE_SOURCE_CELLS if width >= _WIDE else _SOURCE_CELLS) + 1
+    return max(map(cell_len, names), default=-1) + 1
 
 
-def _column_name(name: str) -> str:
-    return clean(name).removesuffix(".log")
+def _padded(text: str, cells: int) -> str:
+    return text + " " * (cells - cell_len(text))
 
 
-def _draw_source(name: str, cells: int) -> str:
-    """Names of logs differ at their ends: where one is cut, the end stays."""
-    shown = _column_name(name)
-    while cell_len(shown) >= cells:
-        shown = f"…{shown[2:]}"
-    return shown + " " * (cells - cell_len(shown))
+def is_wide(width: int) -> bool:
+    """Whether there is room for long names and tags."""
+    return width >= _WIDE
 
 
 def columns_cells(width: int, source: int = 0) -> int:
@@ -79,7 +73,11 @@ def draw_columns(
     return [
         Segment(f"{day or row.clock:8}", styled("break" if day else "clock")),
         Segment(glyphs.running if is_marked else " ", styled("clock")),
-        *([Segment(glyphs.text(_draw_source(row.source, source)), styled("clock"))] if source else []),
+        *(
+            [Segment(glyphs.text(row.source + " " * (source - cell_len(row.source))), styled("clock"))]
+            if source
+            else []
+        ),
         Segment(glyphs.text(tag), styled(row.layer)),
         Segment(f"{sign} ", styled(row.level)),
     ]

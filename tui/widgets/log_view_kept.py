@@ -8,8 +8,9 @@ from rich.cells import cell_len
 
 from engine_probe.logs.follow import Break
 from tui.widgets.clean_text import MOST_CHARACTERS
-from tui.widgets.log_view_draw import columns_cells, hidden_words, matches_in, source_cells
+from tui.widgets.log_view_draw import columns_cells, hidden_words, is_wide, matches_in, source_cells
 from tui.widgets.log_view_rows import ShownRow, folded_row, row_of_break, row_of_line, row_of_text
+from tui.widgets.log_view_sources import column_names
 from tui.widgets.log_view_wrap import Piece, folded
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class KeptRows:
         self._pieces: dict[int, list[Piece]] = {}
         self._texts: dict[int, str] = {}
         self._matches: dict[int, list[Piece]] = {}
+        self._names: tuple[str, ...] = ()
+        """Of the logs, as the column has them."""
         self._state: object = None
         self._read_of = (0, 0)
         """How many rows and bytes there were."""
@@ -67,7 +70,7 @@ class KeptRows:
         if read_of != self._read_of:
             self._forget([row for row in self._rows if row >= self._read_of[0] - 1])
             self._read_of = read_of
-        names = log.sources
+        self._names = names = column_names(log.sources, is_wide(look.width))
         tail = log.tail(tail_rows) if tail_rows else []
         self.version += bool(tail or self.tail)
         self.tail = [row_of_text(text, names[at] if names else "") for at, text in tail]
@@ -106,7 +109,7 @@ class KeptRows:
 
     def _row_of_line(self, line: LogLine) -> ShownRow:
         most = _MOST_WRAPPED if self.look.is_wrapped else MOST_CHARACTERS
-        row = row_of_line(line, most, self._log.sources)
+        row = row_of_line(line, most, self._names)
         fold = self._log.folding.fold_at(line.number)
         if fold is None or fold.first_line != line.number:
             return row
@@ -128,7 +131,7 @@ class KeptRows:
     @property
     def source_cells(self) -> int:
         """Of the column that says which log a line is of: none where it is clear."""
-        return source_cells(self._log.sources, self.look.width) if self._log.wanted.source is None else 0
+        return source_cells(self._names) if self._log.wanted.source is None else 0
 
     @property
     def columns_cells(self) -> int:
