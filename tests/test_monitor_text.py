@@ -143,6 +143,16 @@ def test_what_of_the_host_is_not_known_says_why() -> None:
     assert "container" not in free
 
 
+def test_why_a_load_failed_is_in_its_alert_and_breaks_no_table() -> None:
+    why = "ValueError: " + "no room " * 40
+    failed = server("code-13b", 5000, state="failed", stage=known("warmup"), stage_detail=why, gpus=())
+    shown = text_of(reading(servers=(failed,)))
+    (row,) = [line for line in shown.splitlines() if line.startswith("code-13b")]
+    assert re.split("  +", row)[:3] == ["code-13b", "failed", "warmup"]
+    assert "error    code-13b: its load failed in warmup" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+
+
 def test_a_loading_model_shows_its_stage_and_no_zero_for_what_it_does_not_say() -> None:
     loading = server(
         "code-13b", 5000, state="loading", stage=known("weight_load"), stage_detail="4 of 6 shards", gpus=()

@@ -253,7 +253,8 @@ def _model_cells(server: Server, now: float) -> tuple[str, ...]:
         doing = "KV ?" if kv_use is None else f"KV {kv_use:.0f} %"
     else:
         stage = word(server.stage) or "?"
-        doing = " ".join((SHORT_NAMES.get(stage, stage), server.stage_detail)).strip()
+        detail = "" if server.state == "failed" else server.stage_detail  # the alert says why
+        doing = " ".join((SHORT_NAMES.get(stage, stage), detail)).strip()
     since = "?" if server.started is None else span(max(now - server.started, 0.0))
     gpus = gpu_names(server.gpus).partition(" ")[2] if server.gpus else "-"
     requests = f"{_cell(running)} / {_cell(waiting)}" if server.state == "serving" else "-"
