@@ -6,10 +6,10 @@ The monitor saves one (monitor_schema.json); the few keys that are read are in t
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.numbers import is_credible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +30,9 @@ _HOST = (
     "ram_total_gib", "ram_available_gib", "ram_limit_gib", "shm_total_gib", "shm_free_gib", "cache_free_gib",
     "open_files_limit",
 )  # fmt: skip
+_TOTALS = ("total_gib", "ram_total_gib")
+"""Nothing has a total of 0: whoever wrote it did not know."""
+_NUMBERS = ("compute_capability", "open_files_limit")
 _WITHOUT_USE = ("unknown", "uuid", "time", "host_name", "processes_unavailable", "gpus_unavailable", "alerts")
 """What a cut-down state of the monitor may still have."""
 
@@ -132,8 +135,8 @@ def _wrong_object(found: object, place: str, *, may_be_missing: bool = True) -> 
     for key, value in found.items():
         if value is None:
             continue
-        if key.endswith("_gib") and not _is_size(value):
-            yield f"{place}.{key}: a number of GiB from 0 on is wanted, or null where it is not known"
+        if wanted := _number_wanted(key, value):
+            yield f"{place}.{key}: {wanted}"
         elif key == "pid" and not _is_whole(value):
             yield f"{place}.pid: a whole number is wanted"
         elif key == "is_orphan" and not isinstance(value, bool):
@@ -142,10 +145,18 @@ def _wrong_object(found: object, place: str, *, may_be_missing: bool = True) -> 
             yield f"{place}.name: text is wanted"
 
 
+def _number_wanted(key: str, value: object) -> str | None:
+    """What is wanted in place of `value`; None: it will do, or the key is no number's."""
+    if key in _TOTALS and not (_is_size(value) and value > 0):  # type: ignore[operator]
+        return "a number of GiB above 0 is wanted, or null where it is not known"
+    if key.endswith("_gib") and not _is_size(value):
+        return "a number of GiB from 0 on is wanted, or null where it is not known"
+    return "a number is wanted" if key in _NUMBERS and not (_is_size(value) or isinstance(value, str)) else None
+
+
 def _is_size(value: object) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= 0  # type: ignore[arg-type, operator]
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and is_credible(value) and value >= 0
 
 
 def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and _is_size(value)

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.numbers import is_credible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -136,4 +137,5 @@ def objects(value: object) -> list[Mapping[str, Any]]:
 
 def number(value: object) -> float | None:
     """None: it is none."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and is_credible(value)
+    return float(value) if is_number else None  # type: ignore[arg-type]

@@ -145,8 +145,15 @@ def test_what_is_no_saved_state_is_refused(tmp_path: Path, content: str) -> None
         ({"gpus": [], "servers": [{"pid": "7"}]}, "servers[0].pid: a whole number"),
         ({"gpus": [], "servers": [{"name": 7}]}, "servers[0].name: text"),
         ({"gpus": [], "servers": [{"is_orphan": "yes"}]}, "servers[0].is_orphan: true or false"),
+        ({"gpus": [{"index": 0, "total_gib": 0}]}, "gpus[0].total_gib: a number of GiB above 0"),
+        ({"gpus": [{"index": 0, "total_gib": 10**400}]}, "gpus[0].total_gib: a number of GiB"),
+        ({"gpus": [{"index": 10**400}]}, "gpus[0].index: a whole number"),
+        ({"gpus": [{"index": 0, "compute_capability": 10**400}]}, "gpus[0].compute_capability: a number"),
+        ({"gpus": [{"index": 0, "processes": [{"used_gib": 10**400}]}]}, "gpus[0].processes[0].used_gib: a number"),
+        ({"gpus": [], "host": {"ram_total_gib": 0.0}}, "host.ram_total_gib: a number of GiB above 0"),
+        ({"gpus": [], "host": {"open_files_limit": -(10**400)}}, "host.open_files_limit: a number"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 def test_a_wrong_value_in_a_state_is_named(tmp_path: Path, odd: dict[str, Any], place: str) -> None:
     path = tmp_path / "state.json"
