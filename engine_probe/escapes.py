@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _ESCAPES = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC: titles, links, clipboard
@@ -27,6 +28,17 @@ def safe_lines(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "\n".join(with_visible_controls(without_escapes(line)) for line in text.split("\n"))
+
+
+def safe_deep(value: Any) -> Any:
+    """The same for every string in lists and dictionaries."""
+    if isinstance(value, str):
+        return safe_lines(value)
+    if isinstance(value, dict):
+        return {key: safe_deep(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [safe_deep(item) for item in value]
+    return value
 
 
 def _visible(match: re.Match[str]) -> str:

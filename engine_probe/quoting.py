@@ -9,4 +9,4 @@ from engine_probe.redact import mask
 
 def quoted(text: str, most: int = 80) -> str:
     """At most so many signs, without escapes. Secrets are masked before it is cut: half of one is not known as one."""
-    return shortened(safe_lines(mask(text)), most)
+    return shortened(mask(safe_lines(text)), most)

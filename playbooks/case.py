@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import deployment_yaml
+from engine_probe.escapes import safe_lines
 from engine_probe.events import Event
 from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
 from playbooks.report import markdown
@@ -49,7 +50,7 @@ class CaseFolder:
 
     def write_report(self, session: Session) -> Path:
         """Write report.md and return its path."""
-        return self._write("report.md", mask(markdown(session)))
+        return self._write("report.md", mask(safe_lines(markdown(session))))
 
     def keep_diagnosis(self, diagnosis: Mapping[str, Any], text: str) -> Path:
         """Write diagnosis.json and `text` as report.md; return the folder."""

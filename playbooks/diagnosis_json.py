@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engine_probe.escapes import safe_deep
 from engine_probe.facts import Known
 from engine_probe.redact import MASKED, mask_deep, names_a_secret
 from playbooks.facts import info_of
@@ -18,8 +19,8 @@ SCHEMA = 1
 
 
 def as_object(diagnosis: Diagnosis) -> dict[str, Any]:
-    """null: not known. Whatever an argument or a log held, no secret is in it."""
-    found: dict[str, Any] = mask_deep(_as_object(diagnosis))
+    """null: not known. Whatever an argument or a log held, no secret and no control character is in it."""
+    found: dict[str, Any] = mask_deep(safe_deep(_as_object(diagnosis)))
     return found
 
 

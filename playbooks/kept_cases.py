@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError, nearest_word
+from engine_probe.escapes import safe_deep
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import headline, markdown
 
@@ -47,7 +48,8 @@ class KeptCase:
 
 
 def report_of(diagnosis: Mapping[str, Any], form: str) -> str:
-    """The diagnosis in one of FORMATS."""
+    """The diagnosis in one of FORMATS. One that an older release kept may have control characters."""
+    diagnosis = safe_deep(diagnosis)
     if form == "html":
         return page(diagnosis)
     if form == "json":
