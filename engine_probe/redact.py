@@ -36,13 +36,22 @@ _SHAPES = r"""
       | eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}(?:\.[A-Za-z0-9_\-]*)?
     )
 """
+# What the console's own errors say behind the name that they are about: `unknown key "apikey": vLLM has no such flag`.
+_OWN_WORDS = r"""
+    (?: vLLM\ (?:has|knows|takes|reads)\ (?:no|it|the)\ | there\ is\ no\ | is\ (?:not|no)\ [a-z]+\ | must\ be\ [a-z]+\b
+      | not\ (?:now|known|part\ of)\b | no\ (?:such|model|stage)\b | (?:the|this)\ (?:deployment|folder|file|variable)\b
+      | (?:[a-z]{1,12}\ ){0,2} [a-z]{1,12}\ (?:is|are)\ wanted\b | true\ or\ false\ is )
+"""
 # A value after a telling name: quoted, a list, or a word. None, booleans, types, … and $REFERENCES are no secrets.
-_VALUE = r"""
+_VALUE = (
+    rf"(?! {_OWN_WORDS} )"
+    + r"""
     (?!(?:…|\.\.\.|given|None|null|True|False|true|false|str|int|float|bool|bytes|Optional)(?![^\s,;'"()\[\]{}&|.\\])
       | \\?['"]?\$ | ['"]{2} | \\['"]\\['"] | \[\])
     (?: \[[^\]\n]{1,2000}\] | "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? | \\['"][^'"\\\n]*(?:\\['"])?
       | [^\s,;'"()\[\]{}&|]+ )
 """
+)
 # A token may also be a piece of text: its number, or one of the words that every tokenizer has.
 _PIECE_OF_TEXT = r"""
     (?: (?:[A-Za-z0-9_]{0,40}[_-])?(?:[bsep]os|pad|unk|sep|cls|mask|image|img|video|audio|start|end|stop|special|begin
