@@ -19,6 +19,8 @@ class ErrorLines:
 
     def __init__(self, index: LogIndex | MergedIndex, roots: Roots | MergedRoots) -> None:
         self._index, self._roots = index, roots
+        self.told: tuple[int, ...] = ()
+        """Lines that a diagnosis found to be the cause, which may be of any level."""
 
     def behind(self, line: int, among: Selection | None) -> int | None:
         """The next one; at the end it goes on at the start."""
@@ -32,13 +34,17 @@ class ErrorLines:
 
     def _behind(self, line: int, among: Selection | None) -> int | None:
         found = self._index.next_error(line, among)
-        causes = (cause.line for cause in self._roots.causes if cause.line > line)
+        causes = (at for at in self._causes() if at > line)
         return next((at for at in causes if (found is None or at < found) and self._is_bare(at, among)), found)
 
     def _before(self, line: int, among: Selection | None) -> int | None:
         found = self._index.last_error(line, among)
-        causes = (cause.line for cause in reversed(self._roots.causes) if cause.line < line)
+        causes = (at for at in reversed(self._causes()) if at < line)
         return next((at for at in causes if (found is None or at > found) and self._is_bare(at, among)), found)
+
+    def _causes(self) -> list[int]:
+        lines = [cause.line for cause in self._roots.causes]
+        return sorted({*lines, *self.told}) if self.told else lines
 
     def _is_bare(self, line: int, among: Selection | None) -> bool:
         """Whether it is wanted, and no error record tells of it."""

@@ -26,7 +26,7 @@ from tui.log_rows import Rows
 from tui.log_wanted import WantedLines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from engine_probe.logs.folds import Fold
@@ -150,6 +150,7 @@ class OpenedLog:
 
     def _forget(self) -> None:
         self.generation += 1
+        self._errors.told = ()
         self.has_been_read = False
         self._selection, self._matches = None, None
         self.folding.forget()
@@ -379,6 +380,10 @@ class OpenedLog:
             return None
         found = matches.last_before(line)
         return matches.last_before(matches.line_count) if found is None else found
+
+    def tell_causes(self, lines: Iterable[int]) -> None:
+        """Lines that a diagnosis found: errors from now on, also where they have no such level."""
+        self._errors.told = tuple(lines)
 
     def next_error(self, line: int) -> int | None:
         return self._errors.behind(line, self._selection)

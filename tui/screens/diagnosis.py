@@ -15,7 +15,7 @@ from tui.log_diagnosis import DiagnosedLog, diagnose_logs
 from tui.screens.base import ConsoleScreen, when_whole
 from tui.widgets.choice_list import ChoiceList
 from tui.widgets.clean_text import clean
-from tui.widgets.diagnosis import diagnosis_body, proofs
+from tui.widgets.diagnosis import diagnosis_body, likeliest, proofs
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.step_pane import Body, StepPane
 from tui.widgets.words import Words, apart, lines, part, wrapped
@@ -42,10 +42,19 @@ class DiagnosisScreen(ConsoleScreen):
     DEFAULT_CSS = "DiagnosisScreen #title { height: 1; padding: 0 1; background: $panel; }"
 
     def __init__(
-        self, label: str, logs: Sequence[LogToDiagnose], evidence: Evidence, go_to: Callable[[Proof], None]
+        self,
+        label: str,
+        logs: Sequence[LogToDiagnose],
+        evidence: Evidence,
+        go_to: Callable[[Proof], None],
+        tell_causes: Callable[[tuple[Proof, ...]], None],
     ) -> None:
-        """`logs` are closed by the diagnosis, which begins when the screen is shown."""
+        """`logs` are closed by the diagnosis, which begins when the screen is shown.
+
+        `tell_causes` is called once, with the first line of each log's likeliest cause.
+        """
         super().__init__()
+        self._tell_causes = tell_causes
         self._label, self._logs, self._evidence, self._go_to = label, logs, evidence, go_to
         self._left = threading.Event()
         self._diagnosed: tuple[DiagnosedLog, ...] | None = None
@@ -73,6 +82,7 @@ class DiagnosisScreen(ConsoleScreen):
             words = f"the diagnosis failed: {internal_error(error, ['logs'])}"
             self._diagnosed = tuple(DiagnosedLog(one.source, one.name, None, trouble=words) for one in self._logs)
         self._marked = next(iter(proofs(self._diagnosed)), None)
+        self._tell_causes(likeliest(self._diagnosed))
         self.draw()
         pane = self.query_one(StepPane)
         (pane if pane.can_focus else self.query_one(ChoiceList)).focus()

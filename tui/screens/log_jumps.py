@@ -88,8 +88,17 @@ class LogJumps(LogLooks):
                 logs_shown(self._log),
                 evidence,
                 lambda proof: self._go_to_proof(proof, generation),
+                lambda proofs: self._keep_causes(proofs, generation),
             )
         )
+
+    def _keep_causes(self, proofs: tuple[Proof, ...], generation: int) -> None:
+        """For `!`: the cause that was found is an error, whatever its level."""
+        from tui.log_diagnosis import line_of  # noqa: PLC0415 -- it was asked for
+
+        if self._log.generation == generation:
+            lines = (line_of(self._log, proof.source, proof.line) for proof in proofs)
+            self._log.tell_causes(line for line in lines if line is not None)
 
     def _go_to_proof(self, proof: Proof, generation: int) -> None:
         """A log that was cut since then has other lines under the same numbers."""

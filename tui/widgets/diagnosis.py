@@ -52,6 +52,12 @@ def proofs(logs: Sequence[DiagnosedLog]) -> dict[str, Proof]:
     }
 
 
+def likeliest(logs: Sequence[DiagnosedLog]) -> tuple[Proof, ...]:
+    """Of each log the first line of its likeliest cause."""
+    evidence = ((log.source, one) for log in logs for cause in log.causes[:1] for one in cause.found.cause.evidence[:1])
+    return tuple(Proof(source, one.line) for source, one in evidence if one.line is not None)
+
+
 def _id_of(log: DiagnosedLog, cause: int, evidence: int) -> str:
     return f"{log.source}/{cause}/{evidence}"
 
