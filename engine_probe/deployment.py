@@ -30,6 +30,9 @@ FILE_ARGS = frozenset(
     ("tokenizer", "chat-template", "hf-config-path", "tool-parser-plugin", "reasoning-parser-plugin", "config")
 )
 
+MOST_MODELS = 500
+MOST_CHARACTERS = 256_000
+"""Of a file that says what one host serves; YAML takes ten seconds for three times as many."""
 JSON_ITEMS = frozenset(("lora-modules", "prompt-adapters"))
 """Lists whose items may be objects (vllm/entrypoints/openai/cli_args.py, LoRAParserAction)."""
 
@@ -79,9 +82,13 @@ def deployment_text(
     text: str, path: Path, engine_flags: frozenset[str] = frozenset(), digest: str | None = None
 ) -> Deployment:
     """As `read_deployment`, for a text; `path` is what relative paths are relative to."""
+    demand_size(text, path)
     content, lines = decode_text(text, str(path), DeploymentFile)
     if not content.models:
         raise lines.error("models: at least one is wanted", ("models",))
+    if len(content.models) > MOST_MODELS:
+        message = f"models: {len(content.models):,} are named, and at most {MOST_MODELS} are read"
+        raise lines.error(message, ("models", MOST_MODELS))
     _check_arg_names(content, lines, engine_flags)
     models = tuple(_launch(item, number, lines, path.parent) for number, item in enumerate(content.models))
     for number, model in enumerate(models):
@@ -91,6 +98,15 @@ def deployment_text(
             message = f'the name "{model.name}" is taken already in line {first}'
             raise lines.error(message, ("models", number, "name"))
     return Deployment(models, engine_spec(content.engine, ("engine",), lines), content.start, path, digest)
+
+
+def demand_size(text: str, path: Path) -> None:
+    """Raises InputError for what is no file about one host."""
+    if len(text) > MOST_CHARACTERS:
+        message = (
+            f"has {len(text):,} characters, and at most {MOST_CHARACTERS:,} are read: room for {MOST_MODELS} models"
+        )
+        raise InputError(message, file=str(path))
 
 
 def _check_arg_names(content: DeploymentFile, lines: Lines, engine_flags: frozenset[str]) -> None:

@@ -157,6 +157,15 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: i
     assert (caught.value.file, caught.value.line) == (str(path), line)
 
 
+def test_more_models_than_a_host_has_are_refused_before_anything_is_done_with_them(tmp_path: Path) -> None:
+    text = "models:\n" + "".join(f"- {{name: m{number}, model: m}}\n" for number in range(501))
+    with pytest.raises(InputError, match="501 are named, and at most 500 are read") as caught:
+        read_deployment(written(tmp_path, text))
+    assert caught.value.line == 502
+    with pytest.raises(InputError, match="at most 256,000 are read"):
+        read_deployment(written(tmp_path, text * 30))
+
+
 def test_all_unknown_flags_are_named_at_once(tmp_path: Path) -> None:
     text = "models:\n- {name: a, model: m, args: {max-modle-len: 1, gpu-memory-utilisation: 0.5, banana: 1}}\n"
     with pytest.raises(InputError) as caught:
