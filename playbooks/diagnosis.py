@@ -43,6 +43,7 @@ SymptomKind = Literal["does-not-start", "crashes-while-running", "answers-are-wr
 UNEXPLAINED = "unexplained"
 ABOVE_THE_CUT = "the log above its first line"
 _MOST_EVIDENCE = 5
+_LONGEST_SUMMARY = 300
 _LEAST_CONFIDENCE = 0.05
 _EXPLAINS = ("root", "same record", "before", "after")
 _UNEXPLAINED_CONFIDENCE = 0.5
@@ -251,7 +252,7 @@ def _unexplained(attempt: Attempt, given: Given, lookup: Lookup, others: Sequenc
     cause = Cause(
         id=UNEXPLAINED,
         title="No playbook explains this failure",
-        summary=mask(text.partition("\n")[0])[:300],
+        summary=cut_between_words(mask(text.partition("\n")[0]), _LONGEST_SUMMARY),
         family="",
         kind="",
         layer=None if record is None else record.layer,

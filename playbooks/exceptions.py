@@ -14,12 +14,22 @@ if TYPE_CHECKING:
     from engine_probe.logs.covers import Wrappers
 
 _LONGEST_EVIDENCE = 2_000
+_LONGEST_WORD = 40
 
 
 def make_evidence(file: str, line: int | None, text: str) -> Evidence:
     """Evidence with a text of bounded length, secrets masked."""
     masked = mask(text)  # before it is cut: half a secret is not known as one
-    return Evidence(file, line, masked if len(masked) <= _LONGEST_EVIDENCE else masked[:_LONGEST_EVIDENCE] + " …")
+    return Evidence(file, line, cut_between_words(masked, _LONGEST_EVIDENCE))
+
+
+def cut_between_words(text: str, most: int) -> str:
+    """At most so many signs: cut behind a word, where one ends near, with a sign that there was more."""
+    if len(text) <= most:
+        return text
+    kept = text[: most - 2]
+    words, space, last = kept.rpartition(" ")
+    return (words if space and len(last) < _LONGEST_WORD else kept) + " …"
 
 
 def exception_line(exception: Mapping[str, Any]) -> str:

@@ -15,10 +15,10 @@ from engine_probe.errors import InputError
 from engine_probe.locations import find_locations
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import headline, markdown
+from playbooks.exceptions import cut_between_words
 from playbooks.lab.tiny_model import TinyLlama, write_tiny_llama
 from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
 from tui.cli import main
-from tui.commands.diagnose_text import shortened
 from tui.new_file import write_new
 
 if TYPE_CHECKING:
@@ -108,9 +108,9 @@ def test_fixes_that_are_no_use_now_are_one_line_each(log: Path, capsys: pytest.C
 
 
 def test_long_lines_of_evidence_end_between_words_with_a_sign() -> None:
-    assert shortened("one two three", 13) == "one two three"
-    assert shortened("one two three", 12) == "one two …"
-    assert shortened("x" * 50, 20) == "x" * 18 + " …"
+    assert cut_between_words("one two three", 13) == "one two three"
+    assert cut_between_words("one two three", 12) == "one two …"
+    assert cut_between_words("x" * 50, 20) == "x" * 18 + " …"
 
 
 def test_a_fix_that_only_cpus_have_is_not_offered_for_a_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

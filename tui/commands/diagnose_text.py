@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks.exceptions import cut_between_words
 from playbooks.offers import offers_of
 from tui.diagnosis_words import change_of, headline, judged, would_tell
 from tui.output import printable
@@ -34,14 +35,6 @@ def print_diagnosis(output: Output, diagnosis: Diagnosis) -> None:
             output.folded(would_tell(one))
 
 
-def shortened(text: str, most: int) -> str:
-    """At most so many signs, cut between words where that is near, with a sign that there is more."""
-    if len(text) <= most:
-        return text
-    cut = text[: most - 2]
-    return (cut.rsplit(" ", 1)[0] if " " in cut[-40:] else cut) + " …"
-
-
 def _print_cause(output: Output, found: FoundCause, *, in_full: bool) -> None:
     cause = found.cause
     output.text(f"{cause.confidence:4.0%}  {cause.id}", "bold")
@@ -52,7 +45,7 @@ def _print_cause(output: Output, found: FoundCause, *, in_full: bool) -> None:
     for line in cause.evidence if in_full else cause.evidence[:1]:
         place = line.file if line.line is None else f"{line.file}:{line.line}"
         output.text(f"      {place}")
-        output.text(f"      │ {shortened(printable(' '.join(line.text.split())), _LONGEST_EVIDENCE)}")
+        output.text(f"      │ {cut_between_words(printable(' '.join(line.text.split())), _LONGEST_EVIDENCE)}")
     if not in_full:
         return
     output.folded(cause.summary, "      ", is_own=found.playbook is not None)
