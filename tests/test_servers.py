@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe.facts import Fact, Known, Unknown
+from engine_probe.hardware import server_failure
 from engine_probe.hardware.gpus import Gpu, GpuProcess, GpuState, MigSlice
 from engine_probe.hardware.servers import ServerWatch
+from engine_probe.logs.lines import read_line
 from tests.fake_proc import FakeProc
 
 if TYPE_CHECKING:
@@ -250,6 +252,18 @@ def test_not_every_error_is_a_failed_load(fake: FakeProc, watch: ServerWatch, tm
     log.write_text(LOAD + LOADED + after)
     add_tp2(fake, log)
     assert read(watch)[0][100].state in ("loading", "serving")
+
+
+def test_a_log_of_many_errors_is_not_looked_at_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((100.0, 101.0, 110.0, 160.0, 160.0))
+    monkeypatch.setattr(server_failure.time, "monotonic", lambda: next(clock))
+    looks: list[None] = []
+    monkeypatch.setattr(server_failure.Failure, "_look", lambda _self: looks.append(None))
+    failure = server_failure.Failure()
+    for expected in (1, 1, 2):
+        failure.take(read_line("ERROR 03-02 10:11:40 [x.py:1] once more"), "ERROR", "log:1")
+        assert failure.told() is None
+        assert len(looks) == expected
 
 
 def test_a_server_whose_engine_died_is_failed(fake: FakeProc, watch: ServerWatch, tmp_path: Path) -> None:

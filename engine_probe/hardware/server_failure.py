@@ -5,6 +5,7 @@ Nothing is kept of a log without errors, and no record reader is imported before
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ _CERTAIN_FORMATS = (*_BAD_FORMATS, "uvicorn")
 _SIGNALS = ("SIGTERM", "SIGINT", " signal ")
 _MOST_LINES, _MOST_SIGNS = 2000, 1 << 20
 _LONGEST_WORDS = 300
+_SHARE = 1 / 50
+"""The most of one core that looking may take, where a log prints error after error."""
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Failure:
     _is_old: bool = False
     _is_asked: bool = False
     _has_died: bool = False
+    _due: float = 0.0
 
     def go_on(self, text: str, *, is_up: bool) -> None:
         self._lines, self._signs, self._told = [], 0, None
@@ -68,9 +72,12 @@ class Failure:
 
     def told(self) -> Known | None:
         """The first line of the root exception; None where nothing says that it failed."""
-        if self._is_old:
+        began = time.monotonic()
+        if self._is_old and began >= self._due:
             self._is_old = False
             self._told = self._look() or self._told
+            now = time.monotonic()
+            self._due = now + (now - began) / _SHARE
         return self._told
 
     def _look(self) -> Known | None:
