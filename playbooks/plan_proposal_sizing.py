@@ -28,6 +28,7 @@ def moves_of_size(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move
     values, shape, launch = model.asked.values, model.asked.shape, model.launch
     each = values.parallel.pp * values.parallel.dp
     if bench.on_cpu:
+        yield from _ranks_on_cpu(bench, plan, model)
         return
     sizes = tensor_sizes(shape, len(bench.cards) // each, cuts_experts=not values.parallel.expert_parallel)
     smaller = [size for size in sizes if size < values.parallel.tp] if is_refused(model) else []
@@ -47,6 +48,17 @@ def moves_of_size(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move
             for more in fitted(bench, plan, model, other, gpus):
                 useful.add(size)
                 yield (Step(launch.name, TENSOR, size), *placed, *more)
+
+
+def _ranks_on_cpu(bench: Bench, plan: Plan, model: PlacedModel) -> Iterator[Move]:
+    """Fewer of them, where as many as are asked for cannot be: more need no less of the host's memory."""
+    values, launch = model.asked.values, model.launch
+    if not is_refused(model):
+        return
+    sizes = tensor_sizes(model.asked.shape, values.parallel.tp, cuts_experts=not values.parallel.expert_parallel)
+    for size in sorted((size for size in sizes if size < values.parallel.tp), reverse=True)[:_MOST_SIZES]:
+        for more in fitted(bench, plan, model, launch.with_arg("tensor-parallel-size", size), tuple(bench.cards)):
+            yield (Step(launch.name, TENSOR, size), *more)
 
 
 def _own(bench: Bench, launch: Launch, count: int) -> tuple[int, ...] | None:

@@ -194,13 +194,24 @@ def _weights_over_all(plan: Plan, model: PlacedModel) -> tuple[float, float] | N
     values = model.asked.values
     each = values.parallel.pp * values.parallel.dp
     sizes = tensor_sizes(model.asked.shape, max(1, len(plan.cards) // each), cuts_experts=True)
-    if model.worst is None or not sizes:
+    if not sizes:
         return None
-    weights = _value(model.worst.parts.weights) * values.parallel.tp / max(sizes)
+    if model.worst is None:  # not even placed; what is offloaded or cut by stages is left to the plan that is
+        if values.offload_gib or values.quantization is not None:
+            return None
+        weights = _gib_of(model) / values.parallel.pp / max(sizes)
+    else:
+        weights = _value(model.worst.parts.weights) * values.parallel.tp / max(sizes)
     return weights, max(card.total_gib.value for card in plan.cards)
 
 
+def _gib_of(model: PlacedModel) -> float:
+    return sum(part.size_bytes for part in model.asked.shape.weights) / 2**30
+
+
 def _all_weights(model: PlacedModel) -> float:
+    if not model.ranks and not model.asked.values.offload_gib and model.asked.values.quantization is None:
+        return _gib_of(model)
     return sum(_value(memory.parts.weights) for memory in model.ranks.values())
 
 
