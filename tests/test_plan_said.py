@@ -11,9 +11,12 @@ import pytest
 from engine_probe.facts import Known
 from engine_probe.hardware import gpus as gpus_module
 from engine_probe.hardware.gpus import Gpu, GpuState
+from engine_probe.launch import Launch
 from tests import memory_configs as configs
 from tests.memory_folders import write_config
+from tests.memory_plans import planned, shape_of
 from tui.cli import main
+from tui.widgets.plan_detail import details
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,3 +224,29 @@ def test_a_cache_of_a_fixed_size_that_is_too_short_grows_or_the_length_shrinks(
     assert change["set"] == {key: value}
     assert change["costs"].startswith(costs)
     assert found["proposal"]["margins_gib"]["a"] >= 0
+
+
+@pytest.mark.parametrize(("share", "is_told"), [(0.9, True), (0.15, False)])
+def test_the_screen_s_detail_tells_no_capacity_of_a_cache_that_is_not_there(
+    tmp_path: Path, share: float, is_told: bool
+) -> None:
+    shapes = {"llama-8b": shape_of(tmp_path / "llama-8b", configs.LLAMA_8B)}
+    args = {"max-model-len": 8192, "gpu-memory-utilization": share}
+    made = planned(shapes, [Launch("a", "llama-8b", args=args)], "1xH100-80GB")
+    text = details(made, made, "a", 160).plain
+    assert ("KV tokens" in text) is is_told
+    assert ("5.23 GiB short" in text) is not is_told
+    assert re.search(r"per token +131,072", text)
+
+
+def test_weights_above_all_gpus_are_the_reason_even_where_too_few_are_named(plan: Plan) -> None:
+    launch = "  - {name: a, model: llama-70b, gpus: [0], args: {max-model-len: 8192, tensor-parallel-size: 2}}"
+    _, out, _ = plan(launch, "--gpus", "2xT4", "--vllm", "0.19.0")
+    assert "65.7 GiB of weights" in " ".join(out.split("no proposal")[1].split())
+
+
+def test_ranks_that_cannot_be_are_fewer_on_a_cpu(plan: Plan) -> None:
+    launch = "  - {name: a, model: qwen, args: {max-model-len: 8192, tensor-parallel-size: 3}}"
+    found = object_of(plan(launch, "--gpus", "cpu-64GB", "--vllm", "0.32.0", "--json"))
+    sets = {key: value for one in found["proposal"]["changes"] for key, value in one["set"].items()}
+    assert sets["args.tensor-parallel-size"] in (1, 2)

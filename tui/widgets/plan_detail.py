@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from playbooks.placement import PlacedModel, Plan
 
 _LABEL, _VALUE, _RANGE = 14, 11, 18
+_SHORT_GIB = 0.005
 
 
 def draw_plan_detail(plan: Plan, file_plan: Plan, name: str, width: int) -> PaneContent:
@@ -55,14 +56,14 @@ def _rows(model: PlacedModel, written: PlacedModel, width: int) -> Iterator[Row]
     if differences:
         yield from _folded(f"* {'; '.join(differences)}", width, "$accent")
     if model.worst is not None:
-        yield from _memory_rows(model.worst)
+        yield from _memory_rows(model, model.worst)
     for note in model.notes:
         yield from _folded(f"not in these numbers, or to know: {clean(note)}", width, "$warning")
     for doubt in model.asked.shape.doubts:
         yield from _folded(f"not known for sure: {clean(doubt)}", width, "$warning")
 
 
-def _memory_rows(memory: RankMemory) -> Iterator[Row]:
+def _memory_rows(model: PlacedModel, memory: RankMemory) -> Iterator[Row]:
     parts = memory.parts
     amounts: tuple[tuple[str, Amount], ...] = (
         ("weights", parts.weights),
@@ -80,7 +81,10 @@ def _memory_rows(memory: RankMemory) -> Iterator[Row]:
         yield _row("KV cache", "?", "", room.reason)
     else:
         per_token = "?" if room.bytes_per_token is None else f"{room.bytes_per_token:,}"
-        yield _row("per token", per_token, "bytes", f"{room.blocks:,} blocks of {room.block_size} tokens")
+        blocks = f"{room.blocks:,} blocks" if model.room is not None else "blocks"
+        yield _row("per token", per_token, "bytes", f"{blocks} of {room.block_size} tokens")
+    if model.room is not None:
+        room = model.room
         longest = f", the longest that fits: {room.longest:,}" if room.longest else ""
         serves = f"{room.concurrency:.2f} requests of {memory.max_len:,} tokens at once{longest}"
         yield _row("KV tokens", f"{room.tokens:,}", "", serves)
@@ -92,6 +96,8 @@ def _memory_rows(memory: RankMemory) -> Iterator[Row]:
 def _amount_row(label: str, amount: Amount) -> Row:
     if isinstance(amount, Unknown):
         return _row(label, "?", "", f"not known: {amount.reason}")
+    if amount.value <= -_SHORT_GIB:
+        return _row(label, "none", f"{-amount.value:.2f} GiB short", amount.source)
     spread = "" if round(amount.low, 2) == round(amount.high, 2) else f"{amount.low:.2f} to {amount.high:.2f}"
     return _row(label, f"{amount.value:.2f} GiB", spread, amount.source)
 
