@@ -16,7 +16,7 @@ from playbooks.claims import Cause, Evidence, Verdict
 from playbooks.conditions import parse
 from playbooks.device_in_log import device_printed
 from playbooks.evidence import Evidence as GivenEvidence
-from playbooks.exceptions import make_evidence
+from playbooks.exceptions import cut_between_words, make_evidence
 from playbooks.facts import lookup_for
 from playbooks.hypotheses import hypothesis_of
 from playbooks.launch_in_log import launch_printed
