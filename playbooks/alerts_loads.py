@@ -107,7 +107,7 @@ def _failed(server: Server) -> Iterator[Alert]:
         return
     stage = word(server.stage)
     what_failed = "it ended by an error" if stage == "serving" else f"its load failed{f' in {stage}' if stage else ''}"
-    text = f"{server.name}: {what_failed}, and pid {server.pid} is still there: {server.stage_detail}"
+    text = f"{server.name}: {what_failed}: {server.stage_detail}; pid {server.pid} is still there"
     where = f"vllm-console diagnose {shlex.quote(server.log)}" if server.log else "vllm-console diagnose with its log"
     what = f"Press d for its log, and d there for the causes, or run {where}; then end what is left of it."
     yield Alert("error", text, server.name, None, server.pid, what)

@@ -184,7 +184,7 @@ CASES: dict[str, tuple[Reading, str, str, str | None, str]] = {
         reading(servers=(loading(
             state="failed", stage="warmup", stage_detail="ValueError: no room", log="/l/code 1.log",
         ),)),
-        "error", "code-13b", None, "its load failed in warmup, and pid 5000 is still there: ValueError: no room",
+        "error", "code-13b", None, "its load failed in warmup: ValueError: no room; pid 5000 is still there",
     ),
     "RAM low": (
         reading(host=host(ram_available_gib=known(20.0))), "warning", "host", "host-ram-exhausted",
