@@ -78,6 +78,13 @@ def test_a_use_that_is_none_is_unknown(number: str) -> None:
     assert isinstance(found.kv_use_percent, Unknown)
 
 
+@pytest.mark.parametrize("number", ["NaN", "+Inf", "-1", "1.7", "5e22", "1e308"])
+def test_a_count_that_cannot_be_is_unknown_and_said(number: str) -> None:
+    name = "vllm:num_requests_running"
+    found = read_metrics(f'{name}{{engine="0"}} 3\n{name}{{engine="1"}} {number}\n'.encode(), "o")
+    assert found.running == Unknown(f"o says {name} = {float(number):g}, which cannot be")
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -31,6 +31,8 @@ _MOST_LINES = 5_000
 _LONGEST_LINE = 16_000
 _MOST_ADAPTERS = 200
 _LONGEST_NAME = 200
+_MOST_COUNTED = 10**12
+"""A thousand requests a second come to that in thirty years."""
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -52,14 +54,11 @@ def read_metrics(content: bytes, origin: str) -> ServerMetrics:
     samples = list(_samples(content))
     if not samples:
         raise ValueError("it has no metrics of vLLM's")
-    use = _fact(samples, _KV_USE, origin, _mean, most=1.0)
-    if isinstance(use, Known):
-        use = Known(100.0 * float(use.value), use.source, use.origin)
     return ServerMetrics(
-        kv_use_percent=use,
-        running=_fact(samples, _RUNNING, origin, sum),
-        waiting=_fact(samples, _WAITING, origin, sum),
-        preemptions=_fact(samples, _PREEMPTIONS, origin, sum),
+        kv_use_percent=_fact(samples, _KV_USE, origin, _is_share, _mean_percent),
+        running=_fact(samples, _RUNNING, origin, _is_count, _total),
+        waiting=_fact(samples, _WAITING, origin, _is_count, _total),
+        preemptions=_fact(samples, _PREEMPTIONS, origin, _is_count, _total),
         adapters=_adapters(samples),
         models=frozenset(labels["model_name"] for _, labels, _ in samples if "model_name" in labels),
     )
@@ -101,23 +100,35 @@ def _fact(
     samples: list[Sample],
     names: tuple[str, ...],
     origin: str,
+    can_be: Callable[[float], bool],
     joined: Callable[[list[float]], float],
-    most: float = math.inf,
 ) -> Fact:
     """Of the first of `names` that is there; several engines of a server have one sample each."""
     for name in names:
         values = [value for found, _, value in samples if found == name]
         if not values:
             continue
-        if any(not math.isfinite(value) or not 0 <= value <= most for value in values):
-            return Unknown(f"{origin} says {name} = {values[0]:g}")
-        value = joined(values)
-        return Known(value if most != math.inf else int(value), "measured", f"{origin} {name}")
+        odd = next((value for value in values if not can_be(value)), None)
+        if odd is not None:
+            return Unknown(f"{origin} says {name} = {odd:g}, which cannot be")
+        return Known(joined(values), "measured", f"{origin} {name}")
     return Unknown(f"{origin} has no {names[0]} (with several API servers it comes with the first request)")
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _is_share(value: float) -> bool:
+    return 0 <= value <= 1
+
+
+def _is_count(value: float) -> bool:
+    return 0 <= value <= _MOST_COUNTED and value.is_integer()
+
+
+def _mean_percent(values: list[float]) -> float:
+    return 100.0 * sum(values) / len(values)
+
+
+def _total(values: list[float]) -> int:
+    return int(sum(values))
 
 
 def _adapters(samples: list[Sample]) -> tuple[str, ...]:
