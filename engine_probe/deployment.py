@@ -82,7 +82,7 @@ def deployment_text(
     text: str, path: Path, engine_flags: frozenset[str] = frozenset(), digest: str | None = None
 ) -> Deployment:
     """As `read_deployment`, for a text; `path` is what relative paths are relative to."""
-    demand_size(text, path)
+    _demand_size(text, path)
     content, lines = decode_text(text, str(path), DeploymentFile)
     if not content.models:
         raise lines.error("models: at least one is wanted", ("models",))
@@ -100,7 +100,7 @@ def deployment_text(
     return Deployment(models, engine_spec(content.engine, ("engine",), lines), content.start, path, digest)
 
 
-def demand_size(text: str, path: Path) -> None:
+def _demand_size(text: str, path: Path) -> None:
     """Raises InputError for what is no file about one host."""
     if len(text) > MOST_CHARACTERS:
         message = (

@@ -28,12 +28,9 @@ def read_source(
     `env`: variables that the file may use without setting them; of a compose file those of this process by
     default. `engine_flags`: flags that the engine has beside those of the table. Raises InputError.
     """
-    from engine_probe.deployment import demand_size, read_deployment  # noqa: PLC0415 - as below
     from engine_probe.strict_yaml import read_text  # noqa: PLC0415 - each kind of file needs modules of its own
 
-    text = read_text(path)
-    demand_size(text, path)
-    kind = _kind(path, text)
+    kind = _kind(path, read_text(path))
     if kind == "compose":
         from engine_probe.deployment_sources.compose import read_compose  # noqa: PLC0415
 
@@ -42,6 +39,8 @@ def read_source(
         from engine_probe.deployment_sources.shell_script import read_script  # noqa: PLC0415
 
         return replace(read_script(path, env, engine_flags), path=None)
+    from engine_probe.deployment import read_deployment  # noqa: PLC0415
+
     return read_deployment(path, engine_flags)
 
 
