@@ -14,9 +14,15 @@ import pytest
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.launch import Deployment, Launch
+from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.records import read_text
+from playbooks.diagnosis import Given, diagnose
 from playbooks.evidence import Evidence
 from playbooks.evidence_host import HostState, host_facts, read_host_state
+from playbooks.library import load_library
 from playbooks.neighbours import gpus_used, neighbour_facts
+from tests.test_diagnosis import BANNER, traceback
+from tests.test_diagnosis import ENGINE as ENGINE_LINE
 
 CHAT = Launch("chat-70b", "/models/Llama-3-70B", {"tensor-parallel-size": 4, "gpu-memory-utilization": 0.9})
 CODE = Launch("code-13b", "acme/code-13b", {})
@@ -230,3 +236,32 @@ def test_the_example_in_the_readme_is_a_state(tmp_path: Path) -> None:
     path.write_text(example, encoding="utf-8")
     facts = host_facts(read_host_state(path), None)
     assert values(facts, "gpu.largest_other_name", "host.total_gib") == ["VLLM::EngineCore", 503.0]
+
+
+FREE = (
+    "ValueError: Free memory on device (9.06/79.1 GiB) on startup is less than desired GPU memory utilization (0.9, "
+    "71.19 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+)
+
+
+def confidences(evidence: Evidence) -> dict[str, float]:
+    records = read_text([BANNER + ENGINE_LINE + traceback(FREE)])
+    found = diagnose(records, load_library(), read_wrappers(), Given("vllm.log", evidence))
+    return {one.cause.id: one.cause.confidence for one in found.causes}
+
+
+@pytest.mark.parametrize("gpu", [{}, {"totl_gib": 3}, {"total_gib": 79.1}, {"total_gib": 79.1, "processes": None}])
+def test_a_gap_in_the_state_makes_nobody_surer(gpu: dict[str, Any]) -> None:
+    without = confidences(Evidence())
+    state = HostState({"gpus": [{"index": 0, **gpu}]}, "host.json")
+    assert confidences(Evidence(host_state=state)) == without
+
+
+def test_a_launch_of_another_model_makes_nobody_surer() -> None:
+    assert confidences(Evidence(replace(CODE, args={"gpu-memory-utilization": 0.3}))) == confidences(Evidence())
+
+
+def test_an_orphan_in_the_state_is_the_cause() -> None:
+    gpu = {"index": 0, "total_gib": 79.1, "used_gib": 70.0, "processes": [ENGINE]}
+    found = confidences(Evidence(host_state=HostState({"gpus": [gpu], "servers": []}, "host.json")))
+    assert next(iter(found)) == "orphan-engine-holds-gpu"
