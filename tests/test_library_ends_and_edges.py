@@ -300,8 +300,60 @@ def test_a_channel_of_ray_that_waits_in_vain(library: tuple[Loaded, ...], covers
             "argument-value-invalid",
             "vllm serve: error: argument --compilation-config/-O: 1 validation error for CompilationConfig",
         ),
+        ("argument-value-invalid", "vllm serve: error: the following arguments are required: model_tag"),
+        ("sleep-mode-unsupported", "AssertionError: camem allocator is not available"),
+        (
+            "batched-tokens-below-max-num-seqs",
+            "ValueError: max_num_scheduled_tokens is set to -512, which does not allow any tokens to be scheduled",
+        ),
     ],
 )
 def test_words_of_platforms_and_releases(library: tuple[Loaded, ...], covers: Wrappers, wanted: str, line: str) -> None:
-    log = line + "\n" if "error: argument" in line else raised(line, "vllm/worker/worker.py:init_device")
+    log = line + "\n" if "serve: error:" in line else raised(line, "vllm/worker/worker.py:init_device")
     assert first(told(library, covers, log)) == wanted
+
+
+def test_a_server_that_has_no_room_to_wake_up(library: tuple[Loaded, ...], covers: Wrappers) -> None:
+    woken = "".join(
+        f"CUDA Error: {what} at /build/csrc/cumem_allocator.cpp:{line}\n"
+        for line, what in ((56, "out of memory"), (57, "invalid argument"), (64, "invalid argument"))
+    )
+    log = ENGINE + UP + woken + "Segmentation fault (core dumped)\n"
+    assert first(told(library, covers, log)) == "oom-while-serving"
+
+
+def test_a_log_whose_times_have_no_seconds(library: tuple[Loaded, ...], covers: Wrappers) -> None:
+    fatal = logged(
+        "ERROR 05-01 10:09 [core.py:720]",
+        "EngineCore encountered a fatal error.\n"
+        + raised(
+            "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+            "vllm/v1/engine/core.py:run_busy_loop",
+        ),
+    )
+    diagnosis = told(library, covers, ENGINE.replace(":00 [", " [") + UP + fatal)
+    assert (diagnosis.outcome, diagnosis.version) == ("failed", "0.9.2")
+    assert first(diagnosis) == "cuda-error-while-serving"
+
+
+def test_a_fault_that_the_runtime_of_an_amd_gpu_tells(library: tuple[Loaded, ...], covers: Wrappers) -> None:
+    fault = "Memory access fault by GPU node-1 (Agent handle: 0x55d0) on address 0x7f0000000000. Reason: Unknown.\n"
+    died = told(library, covers, ENGINE + UP + fault + "*** SIGABRT received at time=1 on cpu 3 ***\n")
+    assert (died.outcome, first(died)) == ("failed", "cuda-error-while-serving")
+    aborted = told(
+        library,
+        covers,
+        ENGINE + UP + "Fatal Python error: Segmentation fault\n\nThread 0x00007f (most recent call first):\n",
+    )
+    assert (aborted.outcome, first(aborted)) == ("failed", "worker-crashed-signal")
+    echoed = told(
+        library, covers, ENGINE + UP + f"INFO 05-01 10:00:01 [logger.py:43] Received request: prompt: '{fault[:-1]}'\n"
+    )
+    assert echoed.outcome == "healthy"
+
+
+def test_a_part_of_vllm_is_not_the_flash_attn_package(library: tuple[Loaded, ...], covers: Wrappers) -> None:
+    text = "ImportError: /v/lib/python3.12/site-packages/vllm/vllm_flash_attn/_vllm_fa2_C.abi3.so: undefined symbol: _ZN3c105ErrorC2ENS_14SourceLocationE"
+    diagnosis = told(library, covers, raised(text, "vllm/vllm_flash_attn/flash_attn_interface.py:<module>"))
+    assert [one.cause.id for one in diagnosis.causes[:1]] == ["torch-abi-mismatch"]
+    assert "flash-attn-abi-mismatch" not in [one.cause.id for one in diagnosis.causes]

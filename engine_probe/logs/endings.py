@@ -55,7 +55,9 @@ def _ending_of_server(after: Sequence[Record], covers: Wrappers, is_server: bool
     """
     words = ending_words()
     asked_at = next((at for at, one in enumerate(after) if _says(words, "asked", one)), len(after))
-    died_at = next((at for at, one in enumerate(after[:asked_at]) if _is_bad(one) and _tells_death(words, one)), None)
+    died_at = next(
+        (at for at, one in enumerate(after[:asked_at]) if _may_tell_death(one) and _tells_death(words, one)), None
+    )
     if died_at is not None:
         return Ending("failed", *_root_of_death(after, died_at, covers))
     if not is_server and (uncaught := [one for one in after if one.format is None and one.chains]):
@@ -83,6 +85,11 @@ def _root_of_death(after: Sequence[Record], died_at: int, covers: Wrappers) -> t
 
 def _is_bad(record: Record) -> bool:
     return record.level in _BAD or record.role == "error" or bool(record.chains)
+
+
+def _may_tell_death(record: Record) -> bool:
+    """What the runtimes of Python and of GPUs write as they abort has no level."""
+    return _is_bad(record) or record.format is None
 
 
 def _tells_death(words: EndingWords, record: Record) -> bool:

@@ -48,6 +48,7 @@ END_WORDS = (
     *(b"Engine loop ", b"background task failed", b"Background loop has", b"terminating server", b"EngineDeadError"),
     *(b"exited unexpectedly", b" block found in ", b"run_engine_loop", b"run_busy_loop", b"died, exit code"),
     *(b"This should never happen", b"Engine process (pid", b"Task was killed", b"RayActorError", b"ActorDiedError"),
+    *(b"Memory access fault by GPU ", b"Fatal Python error", b"multiprocessing/engine.py"),
     *(b"Frontend process failed", b"KeyboardInterrupt", b"attempting to bind on address", b": error: ", b"$ "),
     *(b"Killed", b"Terminated", b"Segmentation fault", b"Aborted", b"Bus error", b"Illegal instruction"),
     *(b"docker: ", b"nvidia-container-cli: ", b"NVML", b"/usr/bin/ld: ", b"collect2: error", b"Failed: Cuda error"),
