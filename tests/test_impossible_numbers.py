@@ -135,3 +135,22 @@ def test_a_launch_of_impossible_numbers_is_diagnosed(library):
     found = diagnose(read_text([line]), library, read_wrappers(), Given("a.log", Evidence(launch)))
     assert found.causes
     assert markdown(as_object(found))
+
+
+@pytest.mark.parametrize("available", ["-1.3", "nan", "inf", "-0.09"])
+@pytest.mark.parametrize("needed", ["0.25", "-0.25", "nan", "inf"])
+def test_the_sentence_about_the_kv_cache_keeps_its_cause(library, needed, available):
+    line = KV_CACHE.format(length=4096, needed=needed, available=available)
+    found = diagnose(read_text([line]), library, read_wrappers(), Given("a.log")).causes[0]
+    assert found.cause.id == "kv-cache-too-small-for-max-model-len"
+    assert found.captured["available_gib"].value == to_value(available)
+    answer = found.lookup("memory.pool_needed_gib")
+    assert isinstance(answer, Known) == (needed in {"0.25", "-0.25"})
+
+
+def test_memory_that_is_negative_or_no_number_keeps_its_cause(library):
+    for size in ("-0.5", "nan", "inf"):
+        line = FREE.replace("(0.0/0.0 GiB)", f"({size}/79.2 GiB)")
+        found = diagnose(read_text([line]), library, read_wrappers(), Given("a.log"))
+        ids = [one.cause.id for one in found.causes]
+        assert "utilization-exceeds-free-memory-at-startup" in ids
