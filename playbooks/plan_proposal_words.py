@@ -62,8 +62,9 @@ def costs_of(step: Step, before: Plan, after: Plan) -> str:
 def _costs_cache(old: PlacedModel, new: PlacedModel) -> str:
     """Of a cache whose size is set."""
     before, after = (0.0 if one.worst is None else _value(one.worst.kv_pool) for one in (old, new))
-    whose = f"each of its GPUs, {after:.1f} instead of {before:.1f}" if new.gpus else "the host's memory for each rank"
-    return f"{abs(after - before):.1f} GiB {'more of' if after > before else 'less cache on'} {whose}"
+    whose = "each of its GPUs" if new.gpus else "the host's memory for each rank"
+    change = "more" if after > before else "less"
+    return f"{abs(after - before):.1f} GiB {change} of {whose}: a cache of {after:.1f} instead of {before:.1f}"
 
 
 def _costs_length(old: PlacedModel, new: PlacedModel) -> str:
@@ -128,7 +129,7 @@ def _why_gpus(old: PlacedModel, new: PlacedModel) -> str:
 def _why_size(old: PlacedModel, new: PlacedModel) -> str:
     tp, was, shape = new.asked.values.parallel.tp, old.asked.values.parallel.tp, new.asked.shape
     weights = f"{_value(new.worst.parts.weights):.1f} GiB" if new.worst is not None else "its part"
-    cut = f"cut in {tp}, {weights} of weights are on each GPU"
+    cut = f"cut in {tp}, {weights} of weights are on each GPU" if new.gpus else f"each rank has {weights} of weights"
     if old.why_not is not None:
         cut = f"{old.why_not.text}; {cut}"
     return f"{cut}; {tp} divides {shape.attention_heads} heads and fits {shape.kv_heads} KV heads" if tp != was else cut
@@ -153,6 +154,8 @@ def _costs_share(old: PlacedModel, new: PlacedModel) -> str:
 
 def _costs_size(old: PlacedModel, new: PlacedModel) -> str:
     now, was = new.asked.values.parallel.world, old.asked.values.parallel.world
+    if not new.gpus:
+        return f"{now} rank{'s' if now > 1 else ''} instead of {was}: each holds more of the weights"
     if now > was:
         return f"{now} GPUs instead of {was}, which exchange the results of every layer"
     return f"{now} GPU{'s' if now > 1 else ''} instead of {was}: each holds more of the weights"
