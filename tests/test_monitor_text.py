@@ -197,3 +197,20 @@ def test_two_models_on_one_gpu_are_drawn_one_after_the_other() -> None:
     seen = with_gpus(gpu(0, used=79.2, processes=()), servers=(replace(serving(), gpus=(0,)), small))
     signs = [share.sign for share in shares_of(seen.gpus.gpus[0], seen)]
     assert signs == ["weights", "kv_pool", "rest", "weights", "kv_pool", "rest"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_title_of_any_length_is_cut_to_the_width(width: int) -> None:
+    long = "ray::RayWorkerWrapper" + "A" * 5000
+    orphan = server(long, 4711, state="orphan", gpus=(1,), stage=NOT_KNOWN, pids=(4711,))
+    loading = server("chat", 4712, stage_detail="B" * 5000)
+    seen = with_gpus(
+        gpu(0, used=71.8, processes=(gpu_process(4201, 71.2, name="C" * 5000),), **BUSY),
+        gpu(1, used=70.1, processes=(gpu_process(4711, 70.1),), **BUSY),
+        servers=(orphan, loading),
+        processes=(process(4711, gpu_gib=((1, known(70.1)),)),),
+    )
+    lines = [line.text for line in lines_of(seen, (), width)]
+    assert [line for line in lines if len(line) > width and "models (/models)" not in line] == []
+    (row,) = [line for line in lines if line.startswith("ray::") and "orphan" in line]
+    assert "…" in row

@@ -29,6 +29,10 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 _MIB_PER_GB = 1000**3 / 1024**2
 _GAP = "  "
 _LEAST_INDENT = 5
+_NAME_WIDTH, _DOING_WIDTH = 24, 16
+"""So many columns a model's name and what it does have at least, before other columns go."""
+_HOLDER_WIDTH = 32
+"""Of a name beside a GPU: a process's title may be as long as its owner likes."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ def _slice_row(part: MigSlice, gpu: str, bar_width: int, used_sign: str, free_si
         return _Row(name, "", (), (part.name, f"unknown, because {_why(part.used_gib)}"))
     cells = min(round(used / total * bar_width), bar_width)
     bar = used_sign * cells + free_sign * (bar_width - cells)
-    held = (f"{one.name} (pid {one.pid}) {_size(one.used_gib)}" for one in part.processes)
+    held = (f"{_cut(one.name, _HOLDER_WIDTH)} (pid {one.pid}) {_size(one.used_gib)}" for one in part.processes)
     return _Row(name, bar, (_of(used, total), "n/a", "n/a", "n/a", "n/a"), (part.name, *held))
 
 
@@ -141,9 +145,10 @@ def _holders(gpu: Gpu, reading: Reading) -> Iterator[str]:
     for one in holders_of(gpu, reading):
         size = _cell(one.held_gib, ".1f")
         if one.server is not None:
-            yield f"{f'orphan pid {one.server.pid}' if one.server.state == 'orphan' else one.server.name} {size}"
+            name = _cut(one.server.name, _HOLDER_WIDTH)
+            yield f"{f'orphan pid {one.server.pid}' if one.server.state == 'orphan' else name} {size}"
         elif one.process is not None and one.process.slice_index is None:
-            yield f"{one.process.name} (pid {one.process.pid}) {size}"
+            yield f"{_cut(one.process.name, _HOLDER_WIDTH)} (pid {one.process.pid}) {size}"
     if gpu.processes_unavailable is not None:
         yield f"unknown, because {gpu.processes_unavailable}"
 
@@ -238,12 +243,25 @@ def _model_lines(reading: Reading, width: int) -> Iterator[Line]:
     table = [head, *(_model_cells(one, reading.time) for one in reading.servers)]
     kept = list(range(len(head)))
     widths = [max(len(row[place]) for row in table) for place in kept]
+    wanted = [min(widths[0], _NAME_WIDTH), widths[1], min(widths[2], _DOING_WIDTH), *widths[3:]]
     for unneeded in (3, 7, 6, 4):
-        if sum(widths[place] + len(_GAP) for place in kept) - len(_GAP) > width:
+        if _too_wide(wanted, kept, width) > 0:
             kept.remove(unneeded)
+    for place, least in ((0, _NAME_WIDTH), (2, _DOING_WIDTH)):
+        too_wide = max(0, _too_wide(widths, kept, width))
+        widths[place] = max(widths[place] - too_wide, min(widths[place], least))
     for number_, row in enumerate(table):
-        text = _GAP.join(row[place].ljust(widths[place]) for place in kept).rstrip()
+        text = _GAP.join(_cut(row[place], widths[place]).ljust(widths[place]) for place in kept).rstrip()
         yield Line(text, "" if number_ else "bold")
+
+
+def _too_wide(widths: Sequence[int], kept: Sequence[int], width: int) -> int:
+    """By how many columns the kept ones of a table are wider than the terminal."""
+    return sum(widths[place] + len(_GAP) for place in kept) - len(_GAP) - width
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
 
 
 def _model_cells(server: Server, now: float) -> tuple[str, ...]:
