@@ -83,6 +83,22 @@ def test_a_line_over_and_over_is_what_each_of_them_is(tmp_path: Path, before: by
     assert found[0] == found[1]
 
 
+def test_a_hole_of_any_size_is_passed_over(tmp_path: Path) -> None:
+    """As where a log was cut while its server went on writing at the old place."""
+    path = tmp_path / "sparse.log"
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+        file.seek(1 << 33)
+        file.write(b"behind\nINFO 03-02 10:11:12 [a.py:1] last\n")
+    log = indexed(open_log(path))
+    assert log.line_count == 2
+    assert log.lines(1, 2)[0].text.endswith("last")
+    path.write_bytes(b"")
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+    assert indexed(open_log(path)).line_count == 1
+
+
 def test_of_a_block_of_one_line_over_and_over_one_is_looked_at() -> None:
     class Counting:
         def __init__(self) -> None:

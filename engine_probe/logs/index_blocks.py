@@ -5,6 +5,7 @@ Blocks are read with `pread`, never mapped: a file that is cut while mapped woul
 
 from __future__ import annotations
 
+import errno
 import os
 from array import array
 from bisect import bisect_right
@@ -65,7 +66,7 @@ class Cutter:
 
     def _overlong(self, head: bytes) -> Cut:
         """Look for the line's end a step at a time, so that an endless line blocks nobody."""
-        place = max(self._searched_to, self.position + self.block_bytes - 1)
+        place = _behind_hole(self.file, max(self._searched_to, self.position + self.block_bytes - 1))
         step = read_at(self.file, place, _STEP_BYTES)
         found = step.find(b"\n")
         if found < 0:
@@ -78,6 +79,15 @@ class Cutter:
     def is_inside_a_line(self) -> bool:
         """The end of an overlong line is still being looked for, and more bytes are there."""
         return self._searched_to > self.position and bool(read_at(self.file, self._searched_to, 1))
+
+
+def _behind_hole(file: int, place: int) -> int:
+    """Where a sparse file holds bytes again. A hole has no line end, and may be terabytes: a log that was cut while its
+    server went on writing at the old place begins with one."""
+    try:
+        return os.lseek(file, place, os.SEEK_DATA)
+    except OSError as error:
+        return os.fstat(file).st_size if error.errno == errno.ENXIO else place
 
 
 class Blocks:
