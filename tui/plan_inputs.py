@@ -13,7 +13,8 @@ from engine_probe.memory.cards import host_card, live_cards, parse_gpus, unliste
 from engine_probe.memory.learned_lookup import Lookup, learned_or_nothing
 from engine_probe.memory.model_folder import model_folder
 from engine_probe.memory.read_model import read_model
-from engine_probe.quoting import quoted
+from engine_probe.numbers import shortened
+from engine_probe.redact import mask
 from playbooks.placement import plan_of
 from playbooks.plan_proposal_room import Memory
 
@@ -117,7 +118,7 @@ def _told_version(version: str) -> _Version:
 def demand_release(version: str) -> None:
     """Raises InputError where --vllm names none."""
     if not is_release(version):
-        raise InputError(f"--vllm {quoted(version, 40)!r}: a release is wanted, such as 0.19.0")
+        raise InputError(f"--vllm {shortened(mask(version), 40)!r}: a release is wanted, such as 0.19.0")
 
 
 def _found_version(deployment: Deployment, *, for_here: bool) -> _Version:
