@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine_probe.errors import InputError
 from engine_probe.logs.index_blocks import read_at
+from engine_probe.logs.line_ends import has_bare_returns
 from engine_probe.logs.opening import open_file
 from engine_probe.logs.unpacking import is_packed
 
@@ -68,11 +69,11 @@ class Watch:
         self._file = file
         self._is_gone = False
         self._before_end = (0, b"")
-        self._is_unpacked = is_packed(path)
+        self._is_copied = is_packed(path) or has_bare_returns(path)
 
     def look(self, position: int) -> Kind | None:
         """Compare the file with what was read of it, up to `position`. After `rotated`: `newer`, and a new watch."""
-        if self._is_unpacked:  # nothing is written to it, and the file that has the name is another
+        if self._is_copied:  # nothing is written to it, and the file that has the name is another
             return None
         size = os.fstat(self._file).st_size
         end, remembered = self._before_end

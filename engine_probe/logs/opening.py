@@ -1,4 +1,4 @@
-"""Opens a log file: only what can be read from any place again; of a packed one what is in it."""
+"""Opens a log file: only what can be read from any place again; a packed one, or one without line feeds, as a copy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
+from engine_probe.logs.line_ends import with_line_ends
 from engine_probe.logs.unpacking import packing_of, unpacked
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor of a regular file, or of a nameless one with what is packed in it. Raises InputError."""
+    """A descriptor of a regular file, or of a nameless one with what is in it. Raises InputError."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
@@ -24,4 +25,4 @@ def open_file(path: Path) -> int:
         os.close(file)
         raise InputError(f"cannot read {path}: it is no regular file; pipe it in instead: … | vllm-console logs -")
     packing = packing_of(file)
-    return file if packing is None else unpacked(file, path, packing)
+    return with_line_ends(file if packing is None else unpacked(file, path, packing))

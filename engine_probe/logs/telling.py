@@ -10,6 +10,7 @@ import os
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from engine_probe.logs.line_ends import with_line_ends
 from engine_probe.logs.records import Reader, read_text
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def telling_records(file: int, go_on: Callable[[], None] = lambda: None) -> list
 
     `go_on` is asked every now and then while a big log is read; what it raises ends the reading.
     """
+    file = with_line_ends(file)
     size = os.fstat(file).st_size
     if size <= _MIDDLING_BYTES:
         records = _of_content(os.pread(file, size, 0), is_small=size <= WHOLE_BYTES)
