@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine_probe.facts import Unknown
+from engine_probe.memory.estimates import exact
+from engine_probe.memory.limits import Neighbours
 from tests import memory_configs as configs
 from tests.memory_plans import memory_of, shape_of
 from tests.tiny_plans import JAMBA, MISTRAL, WHISPER
@@ -124,3 +126,13 @@ def test_all_ranks_share_the_hosts_memory(llama: ModelShape) -> None:
     small = memory_of(llama, "0.32.0", "cpu-14GB", tensor_parallel_size=2, env={SPACE: "1"}, **args)
     assert small.why_not is not None
     assert small.why_not.id == "host-ram-exhausted"
+
+
+def test_the_share_must_be_free_at_the_start(llama: ModelShape) -> None:
+    """v1/worker/cpu_worker.py, 0.32.0: looked at before anything is loaded; not where the size is set."""
+    near = Neighbours(exact(10.0, "measured: a test"))
+    share = memory_of(llama, "0.32.0", "cpu-64GB", near=near, max_model_len=8192)
+    assert share.why_not is not None
+    assert share.why_not.id == "utilization-exceeds-free-memory-at-startup"
+    assert "58.9 GiB of host memory must be free at the start (0.92 x 64.0 GiB), and 54.0 are" in share.why_not.text
+    assert memory_of(llama, "0.32.0", "cpu-64GB", near=near, max_model_len=8192, env={SPACE: "8"}).why_not is None

@@ -111,6 +111,12 @@ def stops_start_on_cpu(memory: RankMemory, ranks: int) -> WhyNot | None:
             f"{weights.value:.1f} GiB of weights{each} and {process} need {-left.value:.1f} GiB more than is available"
         )
         return WhyNot("host-ram-exhausted", text)
+    free = memory.free_at_start
+    if not memory.pool_is_fixed and not isinstance(free, Unknown) and memory.budget.value > free.value + _ROUNDING_GIB:
+        share = f"{memory.utilization:g} x {memory.total_gib:.1f} GiB"
+        wanted = f"{memory.budget.value:.1f} GiB of host memory must be free at the start ({share})"
+        text = f"{wanted}, and {free.value:.1f} are"
+        return WhyNot("utilization-exceeds-free-memory-at-startup", text)
     if (
         not isinstance(pool, Unknown)
         and not isinstance(left, Unknown)
