@@ -30,7 +30,7 @@ _HOST = (
     "ram_total_gib", "ram_available_gib", "ram_limit_gib", "shm_total_gib", "shm_free_gib", "cache_free_gib",
     "open_files_limit",
 )  # fmt: skip
-_TOTALS = ("total_gib", "ram_total_gib")
+TOTALS = ("total_gib", "ram_total_gib")
 """Nothing has a total of 0: whoever wrote it did not know."""
 _NUMBERS = ("compute_capability", "open_files_limit")
 _WITHOUT_USE = ("unknown", "uuid", "time", "host_name", "processes_unavailable", "gpus_unavailable", "alerts")
@@ -147,7 +147,7 @@ def _wrong_object(found: object, place: str, *, may_be_missing: bool = True) -> 
 
 def _number_wanted(key: str, value: object) -> str | None:
     """What is wanted in place of `value`; None: it will do, or the key is no number's."""
-    if key in _TOTALS and not (_is_size(value) and value > 0):  # type: ignore[operator]
+    if key in TOTALS and not (_is_size(value) and value > 0):  # type: ignore[operator]
         return "a number of GiB above 0 is wanted, or null where it is not known"
     if key.endswith("_gib") and not _is_size(value):
         return "a number of GiB from 0 on is wanted, or null where it is not known"

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.facts import Known, Unknown
+from engine_probe.numbers import is_credible
 from playbooks.alert import number
+from playbooks.evidence_host_file import TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -228,11 +230,12 @@ def _value(key: str, fact: Fact) -> float | str | None:
     if form == _TEXT:
         return fact.value if isinstance(fact, Known) and isinstance(fact.value, str) else None
     value = number(fact)
-    if value is None or (value < 0 and key != "temperature_celsius"):
+    if value is None or not is_credible(value) or (value < 0 and key != "temperature_celsius"):
         return None
     if isinstance(form, int):
         return round(value, form) if form else round(value)
-    return round(value, 2 if value >= 10 else 3)
+    rounded = round(value, 2 if value >= 10 else 3)
+    return None if key in TOTALS and not rounded else rounded
 
 
 def _odd(fact: Known) -> str:

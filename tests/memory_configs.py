@@ -18,7 +18,8 @@ class Known(NamedTuple):
 def sized(model_type: str, architecture: str, sizes: tuple[int, ...], **more: Any) -> Config:
     """`sizes`: hidden, intermediate, layers, heads, kv heads, vocabulary."""
     names = (
-        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "vocab_size"
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+        "vocab_size",
     )  # fmt: skip
     return {
         "model_type": model_type,
@@ -123,7 +124,8 @@ MODELS: dict[str, Known] = {
     "Llama-3.1-8B": Known(LLAMA_8B, 8_030_261_248),
     "Llama-3-70B": Known(LLAMA_70B, 70_553_706_496),
     "Mistral-7B": Known(
-        sized("mistral", "MistralForCausalLM", (4096, 14336, 32, 32, 8, 32000), tie_word_embeddings=False), 7_241_732_096
+        sized("mistral", "MistralForCausalLM", (4096, 14336, 32, 32, 8, 32000), tie_word_embeddings=False),
+        7_241_732_096,
     ),
     "Mixtral-8x7B": Known(
         sized(

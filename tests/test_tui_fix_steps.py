@@ -50,9 +50,7 @@ async def test_the_steps_stand_one_under_the_other(size):
         await until(pilot, lambda: screen.shown is Step.FIX, 20)
         body = body_of(app)
         assert body.index("1 of 2  ") < body.index("of chat: 0.8 → 0.47", body.index("1 of 2  "))
-        assert (
-            body.index("1 of 2  ") < body.index("2 of 2  ") < body.index("Both models then have an equal share.")
-        )
+        assert body.index("1 of 2  ") < body.index("2 of 2  ") < body.index("Both models then have an equal share.")
         assert "+  args.gpu-memory-utilization: 0.47" in body
         assert "v edit value" not in keys_of(app)
         await pilot.press("down")
