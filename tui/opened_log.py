@@ -9,7 +9,6 @@ import os
 import re
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.logs.folds import Folds
@@ -21,6 +20,7 @@ from engine_probe.logs.merged import MergedIndex
 from engine_probe.logs.roots import Roots
 from engine_probe.logs.spooled import open_sources
 from tui.log_errors import ErrorLines
+from tui.log_found import Found
 from tui.log_folding import Folding
 from tui.log_rows import Rows
 from tui.log_wanted import WantedLines
@@ -45,16 +45,6 @@ _REST = 10
 _PIECE_LINES = 500
 _WANT_SECONDS = 0.03
 """For another filter, before it goes on between keys."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """Where a search is: `at` counts from 1, 0 while none of the matches is the marked line."""
-
-    text: str
-    count: int = 0
-    at: int = 0
-    is_complete: bool = False
 
 
 class OpenedLog:
