@@ -20,8 +20,8 @@ from engine_probe.logs.merged import MergedIndex
 from engine_probe.logs.roots import Roots
 from engine_probe.logs.spooled import open_sources
 from tui.log_errors import ErrorLines
-from tui.log_found import Found
 from tui.log_folding import Folding
+from tui.log_found import Found
 from tui.log_rows import Rows
 from tui.log_wanted import WantedLines
 

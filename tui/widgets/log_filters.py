@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from textual.content import Content
 
     from engine_probe.logs.index_wanted import Wanted
-    from tui.opened_log import Found, OpenedLog
+    from tui.log_found import Found
+    from tui.opened_log import OpenedLog
 
 LETTERS = {**LAYER_LETTERS, "unknown": "?"}
 LAYERS = frozenset(LETTERS)
