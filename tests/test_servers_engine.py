@@ -97,6 +97,24 @@ def ask(port: int, name: str) -> None:
         answer.read()
 
 
+@contextmanager
+def asking(port: int, name: str) -> Iterator[None]:
+    """One request after the other: a single one may be over between two looks at /metrics."""
+    is_enough = threading.Event()
+
+    def ask_on() -> None:
+        while not is_enough.is_set():
+            ask(port, name)
+
+    thread = threading.Thread(target=ask_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_enough.set()
+        thread.join()
+
+
 def test_two_servers_that_load_and_serve(engine: Engine, model: str, watch: ServerWatch, tmp_path: Path) -> None:
     """One after the other, so that two cores do; both serve in the end."""
     seen = Seen(watch)
@@ -128,20 +146,18 @@ def assert_is_told(server: Server, pid: int, model: str, log: Path) -> None:
 
 
 def assert_use_is_seen(seen: Seen, port: int) -> None:
-    """While a request runs, its use of the KV cache shows, for that server only."""
-    thread = threading.Thread(target=ask, args=(port, "code-tiny"))
-    thread.start()
-    servers = seen.until(
-        lambda found: (
-            isinstance(found["code-tiny"].running, Known)
-            and found["code-tiny"].running.value == 1
-            and isinstance(found["code-tiny"].kv_use_percent, Known)
-            and float(found["code-tiny"].kv_use_percent.value) > 0
+    """While requests run, their use of the KV cache shows, for that server only."""
+    with asking(port, "code-tiny"):
+        servers = seen.until(
+            lambda found: (
+                isinstance(found["code-tiny"].running, Known)
+                and found["code-tiny"].running.value == 1
+                and isinstance(found["code-tiny"].kv_use_percent, Known)
+                and float(found["code-tiny"].kv_use_percent.value) > 0
+            )
         )
-    )
     assert isinstance(servers["chat-tiny"].running, Known)
     assert servers["chat-tiny"].running.value == 0
-    thread.join()
     seen.until(lambda found: isinstance(found["code-tiny"].running, Known) and found["code-tiny"].running.value == 0)
 
 
