@@ -36,10 +36,6 @@ class Watch:
         self._folders = dict(self._caches)
         self._beside_seconds = 0.0
 
-    @property
-    def nvml_calls(self) -> int:
-        return self._gpus.calls
-
     def sample(self) -> None:
         self._gpus.sample_memory()
 

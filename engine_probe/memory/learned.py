@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from engine_probe.logs.versions import key_of
 from engine_probe.memory.cards import find_model
@@ -34,17 +34,7 @@ Quantity = Literal[
     "kv_blocks",
     "max_concurrency",
 ]
-QUANTITIES: tuple[Quantity, ...] = (
-    "weights_gib",
-    "activation_gib",
-    "non_torch_gib",
-    "graphs_gib",
-    "graphs_estimated_gib",
-    "kv_pool_gib",
-    "kv_tokens",
-    "kv_blocks",
-    "max_concurrency",
-)
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
 _OF_THE_POOL = frozenset(("kv_pool_gib", "kv_tokens", "kv_blocks", "max_concurrency"))
 _COUNTS = (("tokens", "kv_tokens"), ("blocks", "kv_blocks"))
 _FIXED_POOL = frozenset(("kv-cache-memory-bytes", "env.VLLM_CPU_KVCACHE_SPACE", "num-gpu-blocks-override"))

@@ -9,20 +9,17 @@ from tui.screens.base import when_whole
 from tui.screens.monitor_facts import reasons_of
 from tui.screens.monitor_history import History
 from tui.screens.monitor_layout import PANES, Pane, Room, heights
-from tui.screens.opens_logs import OpensLogs
+from tui.screens.paned import PanedScreen
 from tui.widgets.alert_pane import AlertPane, alert_at, draw_alerts, fold_alerts
 from tui.widgets.clean_text import clean
 from tui.widgets.gpu_pane import GpuPane, draw_gpus, fold_gpus, index_of
 from tui.widgets.host_pane import HostPane, draw_host, fold_host, host_lines
-from tui.widgets.key_bar import KeyBar
 from tui.widgets.model_table import ModelTable, draw_models, fold_models
-from tui.widgets.one_line import OneLine, TabLine, draw_tabs, draw_top
+from tui.widgets.one_line import draw_tabs, draw_top
 from tui.widgets.process_table import Entry, ProcessTable, Wanted, draw_processes, entries_of, fold_processes
 from tui.widgets.row_pane import MARK_CELLS, PaneContent, Row, RowPane, fit, plain_of
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
-
     from engine_probe.hardware.reading import ProcessReading, Reading, Server
     from playbooks.alert import Alert
     from tui.watching import Look
@@ -38,23 +35,11 @@ _CLASSES: dict[Pane, type[RowPane]] = {
 }
 
 
-class MonitorPanes(OpensLogs):
+class MonitorPanes(PanedScreen[Pane]):
     """Everything is drawn from one `Look`; what is kept beside it are the history and what a person chose."""
 
-    DEFAULT_CSS = """
-    MonitorPanes { layout: vertical; }
-    #top { background: $panel; }
-    #detail { dock: bottom; margin-bottom: 1; }
-    MonitorPanes.-bare #top, MonitorPanes.-bare #tabs, MonitorPanes.-bare #keys { display: none; }
-    MonitorPanes.-bare #detail { margin-bottom: 0; }
-    """
-
     def __init__(self) -> None:
-        super().__init__()
-        glyphs = self.console.glyphs
-        self._top, self._tabs = OneLine(glyphs, id="top"), TabLine(glyphs, id="tabs")
-        self.panes: dict[Pane, RowPane] = {name: _CLASSES[name](glyphs, id=name) for name in PANES}
-        self._detail = OneLine(glyphs, id="detail")
+        super().__init__({name: _CLASSES[name] for name in PANES}, last_line="detail")
         self._newest: Look | None = None
         self._kept = History()
         self.look: Look | None = None
@@ -65,12 +50,7 @@ class MonitorPanes(OpensLogs):
         self._entries: tuple[Entry, ...] = ()
         self._chosen: dict[Pane, tuple[bool, int]] = {}
         self._colours: dict[int, str] = {}
-        self._heights: dict[Pane, int] = {}
         self._moment: Moment | None = None
-
-    def compose(self) -> ComposeResult:
-        yield from (self._top, self._tabs, *self.panes.values(), self._detail)
-        yield KeyBar(self.console.glyphs)
 
     # Readings
 
@@ -95,7 +75,7 @@ class MonitorPanes(OpensLogs):
     @when_whole
     def draw(self) -> None:
         width = self.size.width - 2
-        if width < 1 or not self._detail.is_attached:
+        if width < 1 or not self._last.is_attached:
             return
         if self.look is None:
             self._top.show((("vllm-console", "$accent bold"), ("   this host is looked at", "$quiet")))
@@ -108,7 +88,7 @@ class MonitorPanes(OpensLogs):
         """What stands around the panes."""
         width = self.size.width - 2
         self._tabs.show(draw_tabs("tab_monitor", self.state_words(), width))
-        self._detail.show(fit(self._detail_row(), max(width, 1)))
+        self._last.show(fit(self._detail_row(), max(width, 1)))
         moment = self.moment()
         if moment != self._moment:
             self._moment = moment
@@ -154,20 +134,7 @@ class MonitorPanes(OpensLogs):
         for name in PANES:
             is_open, turn = self._chosen.get(name, (None, 0))
             rooms[name] = Room(name, len(opened[name].rows) + 1, is_open, turn)
-        lines = 1 if self.has_class("-bare") else 4
-        height = max(self.size.height - lines, 0)
-        given = heights(rooms, height)
-        left = height - sum(given.values())
-        above = int(left >= len(PANES) and not self.has_class("-bare"))
-        for name, rows in given.items():
-            pane = self.panes[name]
-            if pane.styles.margin.top != above:
-                pane.styles.margin = (above, 0, 0, 0)
-            if rows != self._heights.get(name):
-                pane.styles.height = rows
-                pane.display = rows > 0
-                pane.can_focus = rows > 1
-        self._heights = given
+        self.give(heights(rooms, self.room))
         self._keep_focus()
 
     def _keep_focus(self) -> None:

@@ -9,12 +9,11 @@ from engine_probe.memory.cards import CPU
 from tui.actions import Moment, PlanMoment
 from tui.plan_values import WORDS, placed, shown
 from tui.screens.base import when_whole
-from tui.screens.opens_logs import OpensLogs
+from tui.screens.paned import PanedScreen
 from tui.screens.plan_layout import PANES, Pane, heights
 from tui.widgets.clean_text import clean
-from tui.widgets.key_bar import KeyBar
 from tui.widgets.model_table import gpu_range
-from tui.widgets.one_line import OneLine, TabLine, draw_tabs
+from tui.widgets.one_line import draw_tabs
 from tui.widgets.plan_advice import Proposed, draw_plan_advice
 from tui.widgets.plan_detail import PlanText, draw_plan_detail, fold_plan_detail
 from tui.widgets.plan_gpus import PlanGpus, draw_plan_gpus, fold_plan_gpus
@@ -24,8 +23,6 @@ from tui.widgets.row_pane import MARK_CELLS, PaneContent, Row, RowPane, apart, c
 from tui.widgets.words import gib, wrapped
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
-
     from playbooks.placement import Plan
     from tui.plan_state import PlanState
     from tui.plan_values import Field
@@ -42,33 +39,16 @@ _OTHER_ROWS = 14
 """With fewer left for headings, the chosen model and what is proposed, GPUs that hold the same are one row."""
 
 
-class PlanPanes(OpensLogs):
+class PlanPanes(PanedScreen[Pane]):
     """`state` None: nothing is read yet, and `said` is what there is to say."""
 
-    DEFAULT_CSS = """
-    PlanPanes { layout: vertical; }
-    #top { background: $panel; }
-    #hint { dock: bottom; margin-bottom: 1; }
-    PlanPanes.-bare #top, PlanPanes.-bare #tabs, PlanPanes.-bare #keys { display: none; }
-    PlanPanes.-bare #hint { margin-bottom: 0; }
-    """
-
     def __init__(self) -> None:
-        super().__init__()
-        glyphs = self.console.glyphs
-        self._top, self._tabs = OneLine(glyphs, id="top"), TabLine(glyphs, id="tabs")
-        self.panes: dict[Pane, RowPane] = {name: _CLASSES[name](glyphs, id=name) for name in PANES}
-        self._hint = OneLine(glyphs, id="hint")
+        super().__init__({name: _CLASSES[name] for name in PANES}, last_line="hint")
         self.state: PlanState | None = None
         self.said: tuple[str, str] = ("", "")
         """Words and their style, where there is no plan to show."""
         self.proposed: Proposed | None = None
         self.focus_on: Field = "utilization"
-        self._heights: dict[Pane, int] = {}
-
-    def compose(self) -> ComposeResult:
-        yield from (self._top, self._tabs, *self.panes.values(), self._hint)
-        yield KeyBar(self.console.glyphs)
 
     @property
     def source(self) -> str:
@@ -88,7 +68,7 @@ class PlanPanes(OpensLogs):
     @when_whole
     def draw(self) -> None:
         width = self.size.width - 2
-        if width < 1 or not self._hint.is_attached:
+        if width < 1 or not self._last.is_attached:
             return
         if self.state is None:
             self._draw_nothing(width)
@@ -102,7 +82,7 @@ class PlanPanes(OpensLogs):
         rows: tuple[Row, ...] = tuple(((line.plain, style),) for line in wrapped(clean(words), max(width - 2, 8)))
         ways = "c another file   h other GPUs   v another release   R read again"
         content = PaneContent((("Memory plan", "bold"),), (*rows, (), ((ways, "$quiet"),)))
-        shown = dict.fromkeys(PANES, 0) | {"detail": max(self.size.height - self._around, 1)}
+        shown = dict.fromkeys(PANES, 0) | {"detail": max(self.room, 1)}
         self._give_heights(shown)
         self.panes["detail"].set_content(content)
 
@@ -118,7 +98,7 @@ class PlanPanes(OpensLogs):
             "detail": draw_plan_detail(plan, state.file_plan, name, text),
             "advice": draw_plan_advice(self.proposed, state, _host_words(plan), text),
         }
-        height = max(self.size.height - self._around, 0)
+        height = self.room
         if len(stacks) + len(plan.models) + _OTHER_ROWS > height:
             stacks = stacks_of(plan, joins_alike=True)
             opened["gpus"] = draw_plan_gpus(stacks, on_cpu, text, glyphs)
@@ -134,23 +114,8 @@ class PlanPanes(OpensLogs):
             return fold_plan_gpus(stacks, width)
         return fold_plan_detail(plan, self.chosen, width) if pane == "detail" else PaneContent(content.heading)
 
-    @property
-    def _around(self) -> int:
-        """Rows of the lines above and below the panes."""
-        return 1 if self.has_class("-bare") else 4
-
     def _give_heights(self, given: dict[Pane, int]) -> None:
-        left = self.size.height - self._around - sum(given.values())
-        above = int(left >= len(PANES) and not self.has_class("-bare"))
-        for name, rows in given.items():
-            pane = self.panes[name]
-            if pane.styles.margin.top != above:
-                pane.styles.margin = (above, 0, 0, 0)
-            if rows != self._heights.get(name):
-                pane.styles.height = rows
-                pane.display = rows > 0
-                pane.can_focus = rows > 1
-        self._heights = given
+        self.give(given)
         focused = self.focused
         if not isinstance(focused, RowPane) or not focused.can_focus:
             first = self.panes["models"] if self.panes["models"].can_focus else self.panes["detail"]
@@ -165,7 +130,7 @@ class PlanPanes(OpensLogs):
             right = ((words, "$warning bold" if count else "$success"),)
         self._tabs.show(draw_tabs("tab_plan", right, width))
         self._top.show(self._top_row(width))
-        self._hint.show(fit(self._hint_row(), width))
+        self._last.show(fit(self._hint_row(), width))
 
     def _top_row(self, width: int) -> Row:
         title = ("vllm-console", "$accent bold")
