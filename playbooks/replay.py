@@ -5,33 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from engine_probe.deployment import change
-from engine_probe.errors import InputError
 from engine_probe.events import Event, Trouble
-from engine_probe.revisions import Revision, undo_revision, write_revision
-from playbooks.decisions import ApplyFix, Begin, Decision, Finish
-from playbooks.diagnose import allowed, step
+from playbooks.decisions import Decision
+from playbooks.diagnose import step
 from playbooks.effects import (
     Diagnose,
     EffectFailed,
     Load,
-    ReportWritten,
-    RevisionUndone,
-    RevisionWritten,
     SendRequest,
     StopLoad,
     UndoRevision,
-    WriteRevision,
 )
 from playbooks.ended_load import diagnose_load
 from playbooks.keeping import Keeping
-from playbooks.patterns import to_value
-from playbooks.proposal import Proposal, propose
-from playbooks.unverified import Note
+from playbooks.session_files import SessionFiles
 
 if TYPE_CHECKING:
     from engine_probe.launch import Launch
@@ -40,7 +30,7 @@ if TYPE_CHECKING:
     from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.effects import Done, Effect
-    from playbooks.session import FixOption, Session
+    from playbooks.session import Session
 
 OnChange = Callable[["Session", Event | None], None]
 
@@ -61,96 +51,6 @@ class Policy(Protocol):
 
 
 _MOST_WAITING_EVENTS = 100
-
-
-@dataclass
-class Unattended:
-    """Begin, apply the fixes by priority until one holds, finish.
-
-    `fix` names the only one to try, `playbook` the only cause to mend; `dry_run` stops before applying; `confirm`
-    is asked before each.
-    """
-
-    fix: str | None = None
-    playbook: str | None = None
-    dry_run: bool = False
-    confirm: Callable[[FixOption], bool] = field(default=lambda _fix: True)
-
-    def decide(self, session: Session) -> Decision | None:
-        if session.progress.phase == "not begun":
-            return Begin()
-        if session.progress.phase != "deciding":
-            return None
-        if session.verdict is not None or self.dry_run:
-            return Finish()
-        fix = self.next_fix(session)
-        return ApplyFix(fix.id) if fix is not None and self.confirm(fix) else Finish()
-
-    def next_fix(self, session: Session) -> FixOption | None:
-        """The fix that would be applied now."""
-        fix = self.proposal(session).fix
-        return fix if fix is not None and allowed(session, ApplyFix(fix.id)) else None
-
-    def proposal(self, session: Session) -> Proposal:
-        """The fix that comes next, or why there is none."""
-        return propose(session, self.playbook, self.fix)
-
-
-@dataclass
-class _Files:
-    """The file side of a session."""
-
-    case: CaseFolder | None
-    revisions: list[Revision] = field(default_factory=list)
-    """Written and not undone, in order."""
-    is_noted: bool = False
-
-    def perform(self, effect: Effect, session: Session) -> Done:
-        try:
-            if isinstance(effect, WriteRevision):
-                return self._write(effect)
-            if isinstance(effect, UndoRevision):
-                return self._undo(effect)
-            return self._report(session)
-        except (InputError, OSError) as error:
-            return EffectFailed(effect, str(error))
-
-    def _write(self, effect: WriteRevision) -> Done:
-        value = to_value(effect.value)
-        path = effect.before.path
-        if path is None:
-            return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
-        revision = write_revision(path, effect.before, effect.launch, effect.key, value)
-        self.revisions.append(revision)
-        self._note()
-        return RevisionWritten(revision.number, revision.after, str(revision.kept))
-
-    def _undo(self, effect: UndoRevision) -> Done:
-        while self.revisions and self.revisions[-1].after.digest != effect.before.digest:
-            undo_revision(self.revisions[-1].path, self.revisions[-1])
-            self.revisions.pop()
-            self._note()
-        return RevisionUndone(effect.before)
-
-    def _note(self) -> None:
-        """On a full disk nothing is noted, and the change is taken back by this console or by hand."""
-        note = Note(None if self.case is None else self.case.path)
-        with suppress(OSError):
-            note.write(self.revisions) if self.revisions else note.clear()
-            self.is_noted = bool(self.revisions)
-
-    def settle(self) -> None:
-        """The change is proved and stays."""
-        if self.is_noted:
-            self.is_noted = False
-            with suppress(OSError):
-                Note(None if self.case is None else self.case.path).clear()
-
-    def _report(self, session: Session) -> Done:
-        if self.case is None:
-            return ReportWritten("")
-        self.case.keep_deployment(session.deployment, "after")
-        return ReportWritten(str(self.case.write_report(session)))
 
 
 async def drive(
@@ -183,7 +83,7 @@ class _Driver:
         self._on_change = on_change
         self._context = context
         self._kept = kept
-        self._files = _Files(kept.case)
+        self._files = SessionFiles(kept.case)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
         self._came = asyncio.Event()

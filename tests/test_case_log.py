@@ -13,7 +13,7 @@ from engine_probe.engine import local_engine
 from engine_probe.run_log import RunLog
 from playbooks.context import read_context
 from playbooks.lab.faults import build_fault, fault_named
-from playbooks.replay import Unattended
+from playbooks.unattended import Unattended
 from tests.recorded_probe import RecordedProbe, recorded_loads
 from tui.commands.replay_run import run_session
 

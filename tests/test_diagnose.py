@@ -44,9 +44,10 @@ from playbooks.effects import (
 )
 from playbooks.lab.faults import build_fault, fault_named
 from playbooks.model_config import model_facts
-from playbooks.replay import Policy, Unattended, drive
+from playbooks.replay import Policy, drive
 from playbooks.report import markdown, plain
 from playbooks.session import Outcome, Session, Step, Verdict
+from playbooks.unattended import Unattended
 from playbooks.way_back import is_changed, will_change
 
 if TYPE_CHECKING:

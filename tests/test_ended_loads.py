@@ -20,8 +20,9 @@ from playbooks.diagnosis import Diagnosis, Given, diagnose
 from playbooks.effects import Diagnose
 from playbooks.ended_load import diagnose_load
 from playbooks.evidence import Evidence
-from playbooks.replay import Unattended, drive
+from playbooks.replay import drive
 from playbooks.session import Step, Verdict
+from playbooks.unattended import Unattended
 from tests.memory_logs import CAPTURING, LOADED, LOADING, PROFILED, SERVING, SIZED, failed, info, oom, v1
 from tests.recorded_probe import RecordedProbe
 

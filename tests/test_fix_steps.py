@@ -10,9 +10,10 @@ import pytest
 from engine_probe.deployment import read_deployment
 from playbooks.context import Context, new_session, read_context
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish, Undo
-from playbooks.replay import Policy, Unattended, drive
+from playbooks.replay import Policy, drive
 from playbooks.report import plain
 from playbooks.session import Outcome
+from playbooks.unattended import Unattended
 from tests.memory_logs import failed, free, v1
 from tests.stand_in.ruled_probe import RuledProbe
 

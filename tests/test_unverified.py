@@ -17,7 +17,8 @@ from click.testing import CliRunner
 from engine_probe.deployment import read_deployment
 from playbooks.case import new_case
 from playbooks.context import new_session, read_context
-from playbooks.replay import Unattended, drive
+from playbooks.replay import drive
+from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
 from tests.stand_in.ruled_probe import RuledProbe
 from tests.test_fix_steps import ALIKE, DEPLOYMENT, one_card
@@ -35,7 +36,8 @@ from pathlib import Path
 from engine_probe.deployment import read_deployment
 from playbooks.case import new_case
 from playbooks.context import new_session, read_context
-from playbooks.replay import Unattended, drive
+from playbooks.replay import drive
+from playbooks.unattended import Unattended
 from tests.stand_in.ruled_probe import RuledProbe
 from tests.test_fix_steps import ALIKE, one_card
 

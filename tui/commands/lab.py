@@ -18,7 +18,7 @@ from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError
 from playbooks.context import Context, read_context
 from playbooks.lab.faults import Fault, build_fault, fault_named, faults
-from playbooks.replay import Unattended
+from playbooks.unattended import Unattended
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
 from tui.commands.replay_run import run_session

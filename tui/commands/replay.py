@@ -19,8 +19,8 @@ from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
 from playbooks.library import Loaded, find
 from playbooks.proposal import Proposal
-from playbooks.replay import Unattended
 from playbooks.report import one_fix_lines
+from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
 from playbooks.way_back import will_change
 from tui.clear_click import ENGINE_HELP
