@@ -11,6 +11,13 @@ class Begin:
 
 
 @dataclass(frozen=True)
+class BeginFromLog:
+    """Take the symptom from logs that are there; nothing is loaded. Each source as `vllm-console diagnose` takes it."""
+
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RunExperiment:
     """Try to refute one hypothesis of one cause."""
 
@@ -41,4 +48,4 @@ class Stop:
     """End what runs now; nothing else changes."""
 
 
-Decision = Begin | RunExperiment | ApplyFix | Undo | Finish | Stop
+Decision = Begin | BeginFromLog | RunExperiment | ApplyFix | Undo | Finish | Stop

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Deployment, Launch
     from engine_probe.requests import Request
     from playbooks.diagnosis import Diagnosis
+    from playbooks.session import Source
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,20 @@ class Diagnose:
 
 
 @dataclass(frozen=True)
+class DiagnoseLogs:
+    """Find the root causes in logs of before. `deployment` None: what was launched is what the log prints."""
+
+    sources: tuple[str, ...]
+    deployment: Deployment | None
+    facts: Mapping[str, Fact]
+
+
+@dataclass(frozen=True)
 class WriteReport:
     """Write the case's report."""
 
 
-Effect = Load | SendRequest | StopLoad | Diagnose | WriteRevision | UndoRevision | WriteReport
+Effect = Load | SendRequest | StopLoad | Diagnose | DiagnoseLogs | WriteRevision | UndoRevision | WriteReport
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,17 @@ class Diagnosed:
 
 
 @dataclass(frozen=True)
+class LogsDiagnosed:
+    """What the logs tell. `deployment`: the one given, else one made of the launch that the log printed."""
+
+    diagnosis: Diagnosis
+    deployment: Deployment
+    files: tuple[Source, ...]
+    """Each log: how long it is, or why it could not be read."""
+    is_launch_printed: bool
+
+
+@dataclass(frozen=True)
 class ReportWritten:
     path: str
 
@@ -113,4 +134,4 @@ class EffectFailed:
     text: str
 
 
-Done = RevisionWritten | RevisionUndone | Diagnosed | ReportWritten | EffectFailed
+Done = RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | ReportWritten | EffectFailed

@@ -57,6 +57,8 @@ class Source:
     name: str
     found: str = ""
     missing: str | None = None
+    give: str = ""
+    """How to give what is missing: an option or a key, in words."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class Symptom:
     """The root exception's line, or how the process ended."""
     evidence: tuple[Evidence, ...] = ()
     sources: tuple[Source, ...] = ()
+    codes: tuple[str, ...] = ()
+    """Exit code, errno, HTTP status, class of the exception: each in words, as `exit code 1`."""
+    key_words: tuple[str, ...] = ()
+    """What to look for elsewhere: vLLM's flags and the terms that the error names."""
 
 
 @dataclass(frozen=True)
@@ -166,5 +172,9 @@ class Session:
     case_folder: str | None = None
     """Where the case keeps what evidence names, such as load-1.log; None when nothing is kept."""
     notes: tuple[str, ...] = ()
+    log_sources: tuple[str, ...] = ()
+    """The logs that this session began from, where it loaded nothing to see what is wrong."""
+    no_loads: str | None = None
+    """Why nothing can be loaded in this session; None where it can."""
     progress: Progress = field(default_factory=Progress)
     """What the state machine needs to go on; no screen draws it."""

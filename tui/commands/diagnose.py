@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from playbooks.evidence_host import HostState
 
 FINE, FOUND, UNEXPLAINED = 0, 1, 3
-_END_BYTES = 1_000
 _QUIET_SECONDS = 1.5
 
 
@@ -181,25 +179,12 @@ def _records(name: str) -> list[Record]:
         demand_stdin()
         if sys.stdin.isatty():
             raise InputError("no log is named: write a file, or pipe a log in")
-        return telling_records(_kept(sys.stdin.buffer), _says_that_it_reads("standard input"))
-    from engine_probe.logs.sources import parse_source, path_of
+        from engine_probe.logs.whole import kept_copy
 
-    source = parse_source(name)
-    if source.kind == "file":
-        from engine_probe.logs.opening import open_file
+        return telling_records(kept_copy(sys.stdin.buffer), _says_that_it_reads("standard input"))
+    from engine_probe.logs.whole import open_source
 
-        return telling_records(open_file(path_of(source)), _says_that_it_reads(name))
-    from engine_probe.logs.source_child import Child
-
-    with Child(source, follow=False) as child, os.fdopen(os.dup(child.output), "rb") as pipe:
-        file = _kept(pipe)
-        size = os.fstat(file).st_size
-        end = os.pread(file, _END_BYTES, max(0, size - _END_BYTES)).decode("utf-8", "replace")
-        trouble = child.failure(end) or (None if end.strip() else child.nothing_printed())
-        if trouble is not None:
-            os.close(file)
-            raise InputError(trouble)
-    return telling_records(file, _says_that_it_reads(name))
+    return telling_records(open_source(name), _says_that_it_reads(name))
 
 
 def _says_that_it_reads(name: str) -> Callable[[], None]:
@@ -213,20 +198,6 @@ def _says_that_it_reads(name: str) -> Callable[[], None]:
             note(f"still reading {name} …")
 
     return go_on
-
-
-def _kept(pipe: IO[bytes]) -> int:
-    """A descriptor of a nameless file that holds all that comes through the pipe."""
-    import shutil
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(prefix="vllm-console-") as copy:
-            shutil.copyfileobj(pipe, copy, 1 << 20)
-            copy.flush()
-            return os.dup(copy.fileno())
-    except OSError as error:
-        raise InputError(f"cannot keep what comes through the pipe: {error.strerror or error}") from error
 
 
 def _launch_of(
