@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.facts import Known, Unknown
 from engine_probe.redact import mask
-from playbooks import wording
-from playbooks.context import launch_named, with_progress
+from playbooks.context import with_progress
 from playbooks.exceptions import exception_line, layer_of_exception, make_evidence
-from playbooks.facts import info_of
 from playbooks.observe import log_file
-from playbooks.session import Session, Source, Symptom
+from playbooks.session import Session, Symptom
+from playbooks.symptom_sources import sources_of
+from playbooks.symptom_words import codes_of, key_words_of
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -38,7 +37,19 @@ def symptom_of(session: Session, diagnosis: Diagnosis | None = None) -> Symptom:
     layer = layer_of_exception(progress.root) if progress.root is not None else None
     if kind == "answers-are-wrong" and session.causes:
         layer = session.causes[0].layer
-    return Symptom(kind, session.model, failed or running, layer, headline, evidence, _sources(session))
+    texts = (headline, *(one.text for one in evidence))
+    end = progress.failure
+    return Symptom(
+        kind,
+        session.model,
+        failed or running,
+        layer,
+        headline,
+        evidence,
+        sources_of(session, log_file(session, session.model)),
+        codes_of(texts, None if end is None else end.exit_code, None if end is None else end.signal),
+        key_words_of(texts),
+    )
 
 
 def _told_by(session: Session) -> tuple[Evidence, ...]:
@@ -68,33 +79,6 @@ def _is_same(attempt: Attempt, message: str) -> bool:
     """The log's root is the one that the probe was told."""
     first = mask(message.partition("\n")[0].strip()[:_COMPARED])
     return attempt.root is not None and first in attempt.root.text
-
-
-def _sources(session: Session) -> tuple[Source, ...]:
-    progress = session.progress
-    launch = launch_named(session.deployment, session.model)
-    log = Source("log", f"{progress.lines:,} lines, {log_file(session, session.model)}")
-    return (
-        log if progress.lines else Source("log", missing="the load printed nothing"),
-        _source(session, "GPUs", ("gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.total_gib")),
-        _source(session, "host", ("host.available_gib", "host.total_gib")),
-        _source(session, "model files", ("weights.on_disk_gib", "model.max_position_embeddings")),
-        Source("launch arguments", wording.arguments(launch)),
-    )
-
-
-def _source(session: Session, name: str, names: tuple[str, ...]) -> Source:
-    """What is known of `names`, in words; missing only when none of them is known."""
-    found: list[str] = []
-    reasons: list[str] = []
-    for one in names:
-        fact = session.facts.get(one, Unknown("it was not looked for"))
-        if isinstance(fact, Known):
-            info = info_of(one)
-            found.append(f"{info.label} {wording.quantity(fact.value, info.unit)}")
-        else:
-            reasons.append(fact.reason)
-    return Source(name, "; ".join(found), None if found else reasons[0])
 
 
 def with_diagnosis(session: Session, diagnosis: Diagnosis) -> Session:

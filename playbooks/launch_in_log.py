@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Launch
     from engine_probe.logs.records import Record
 
-_ARGUMENTS = re.compile(r"^(?P<few>non-default )?args: ?(?:\{(?P<words>.*)\}|Namespace\((?P<all>.*)\))\s*$", re.DOTALL)
+ARGUMENTS = re.compile(r"^(?P<few>non-default )?args: ?(?:\{(?P<words>.*)\}|Namespace\((?P<all>.*)\))\s*$", re.DOTALL)
 _CONFIGURATION = re.compile(
     r"^Initializing an? (?:V[01] )?LLM engine \(v[^)]*\) with config: (?P<words>.*)$", re.DOTALL
 )
@@ -85,11 +85,11 @@ def launch_printed(records: Iterable[Record], file: str) -> PrintedLaunch:
     unsaid = None
     for record in records:
         origin = f"{file}:{record.first_line}"
-        if found := _ARGUMENTS.match(record.message):
+        if found := ARGUMENTS.match(record.message):
             unsaid = Unset(f"not among the arguments that vLLM printed, {origin}")
             is_all = found["few"] is None
             words = found["words"] if found["words"] is not None else found["all"]
-            values = {name: value for name, value in items_of(words) if not is_all or not _is_default(name, value)}
+            values = {name: value for name, value in items_of(words) if not is_all or not is_default(name, value)}
         elif found := _CONFIGURATION.match(record.message):
             values = {name: value for name, value in items_of(found["words"]) if name in _OF_CONFIGURATION}
             values = {name: value for name, value in values.items() if f"launch.{name}" not in facts and value != 1}
@@ -148,7 +148,7 @@ def _said(record: Record) -> Iterator[tuple[str, object]]:
                     yield name, int(told)
 
 
-def _is_default(name: str, value: object) -> bool:
+def is_default(name: str, value: object) -> bool:
     return value in _NOT_GIVEN or value in _DEFAULTS.get(name, ())
 
 

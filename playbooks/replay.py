@@ -13,6 +13,7 @@ from playbooks.decisions import Decision
 from playbooks.diagnose import step
 from playbooks.effects import (
     Diagnose,
+    DiagnoseLogs,
     EffectFailed,
     Load,
     SendRequest,
@@ -21,6 +22,7 @@ from playbooks.effects import (
 )
 from playbooks.ended_load import diagnose_load
 from playbooks.keeping import Keeping
+from playbooks.log_reading import diagnose_sources, evidence_of
 from playbooks.session_files import SessionFiles
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.effects import Done, Effect
+    from playbooks.evidence import Evidence
     from playbooks.session import Session
 
 OnChange = Callable[["Session", Event | None], None]
@@ -62,27 +65,35 @@ async def drive(
     context: Context,
     case: CaseFolder | None = None,
     log: RunLog | None = None,
+    given: Evidence | None = None,
 ) -> Session:
     """Run `session` until its report is written. `on_change` gets every new session, and the event if one made it.
 
     `log` is given all events; whoever gives it opens and closes it. Cancelling leaves the ending of loads to the
-    probe's own way out; a change under verification is undone.
+    probe's own way out; a change under verification is undone. `given`: what is known beside logs to begin from.
     """
     kept = Keeping(case, log)
-    driver = _Driver(session, probe, on_change, context, kept)
+    driver = _Driver(session, probe, on_change, context, kept, given)
     kept.begin(session.deployment)
     return await driver.run(decisions)
 
 
 class _Driver:
     def __init__(
-        self, session: Session, probe: ProbeLike, on_change: OnChange, context: Context, kept: Keeping
+        self,
+        session: Session,
+        probe: ProbeLike,
+        on_change: OnChange,
+        context: Context,
+        kept: Keeping,
+        given: Evidence | None,
     ) -> None:
         self.session = session
         self._probe = probe
         self._on_change = on_change
         self._context = context
         self._kept = kept
+        self._given = given
         self._files = SessionFiles(kept.case)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
@@ -137,6 +148,9 @@ class _Driver:
             await self._probe.stop(effect.model, effect.reason)
         elif isinstance(effect, Diagnose):
             return await self._diagnose(effect)
+        elif isinstance(effect, DiagnoseLogs):
+            self._on_change(self.session, None)
+            return await asyncio.to_thread(diagnose_sources, effect, self._context, evidence_of(effect, self._given))
         else:
             return self._files.perform(effect, self.session)
         return None
