@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class Diagnose:
     launch: Launch
     deployment: Deployment
     facts: Mapping[str, Fact]
+    file_sources: tuple[str, ...] = ()
+    """Where whole files of the model may be."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,15 @@ Effect = Load | SendRequest | StopLoad | Diagnose | DiagnoseLogs | WriteRevision
 class RevisionWritten:
     """The file has the change; `deployment` is what it says now. `number` 0: there is no file, only the value.
 
-    `kept` is the file with the content before.
+    `kept` is the file with the content before. A change outside the deployment file leaves `deployment` as it is:
+    `outside` says what is changed and how to go back, `facts` what is measured anew.
     """
 
     number: int
     deployment: Deployment
     kept: str | None = None
+    outside: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,9 @@ class FixStep:
     expect: tuple[str, ...] = ()
     """Conditions; none: nothing is loaded between it and the next."""
     promises: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """As a FixOption's."""
+    way_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,10 @@ class FixOption:
     """`expect` in words, with the values that the change would set: `KV cache tokens ≥ 1,408`."""
     steps: tuple[FixStep, ...] = ()
     """Where only several changes together help; `key` is then `steps`, and there is no one value."""
+    commands: tuple[str, ...] = ()
+    """Of a change outside the deployment file: exactly what will be done, as commands, secrets masked."""
+    way_back: tuple[str, ...] = ()
+    """The commands that take such a change back."""
 
 
 @dataclass(frozen=True)
@@ -176,5 +183,9 @@ class Session:
     """The logs that this session began from, where it loaded nothing to see what is wrong."""
     no_loads: str | None = None
     """Why nothing can be loaded in this session; None where it can."""
+    file_sources: tuple[str, ...] = ()
+    """Folders that hold whole files of the models, as a person gave them (`--files-from DIR`)."""
+    outside: tuple[str, ...] = ()
+    """What the applied fix has changed outside the deployment file, and the commands that go back, a line each."""
     progress: Progress = field(default_factory=Progress)
     """What the state machine needs to go on; no screen draws it."""
