@@ -175,6 +175,37 @@ class RequestAnswered(Event):
     text: str = ""
     """The first 2,000 characters of the answer's text or body."""
     error: Optional[str] = None
+    numbers: List[Optional[float]] = field(default_factory=list)
+    """The first 64 numbers of the answer: log probabilities of its tokens, an embedding; null: no finite number."""
+    not_finite: Optional[int] = None
+    """How many of all its numbers are null, NaN or infinite; null: it has none."""
+
+
+@dataclass(frozen=True)
+class BurstAnswered(Event):
+    """Many requests at once, for a while, are over. `error`: why it was cut short, or could not begin."""
+
+    event: ClassVar[str] = "burst_answered"
+    id: str = ""
+    path: str = ""
+    at_once: int = 0
+    seconds: float = 0.0
+    answered: int = 0
+    """Requests with status 200."""
+    failed: int = 0
+    errors: List[Dict[str, Any]] = field(default_factory=list)
+    """The commonest five: {text, count}."""
+    p50_seconds: Optional[float] = None
+    max_seconds: Optional[float] = None
+    completion_tokens: Optional[int] = None
+    tokens_per_second: Optional[float] = None
+    rss_first_bytes: Optional[int] = None
+    """Resident memory of the load's processes in the first third of the time; null: too few samples."""
+    rss_last_bytes: Optional[int] = None
+    gpu_first_bytes: Optional[int] = None
+    """GPU memory of the load's processes; null: no GPU, or the driver does not say whose it is."""
+    gpu_last_bytes: Optional[int] = None
+    error: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from engine_probe.requests import Request
 
 
+def unanswered(model: str, request: Request, why: str) -> ev.Event:
+    """What is told of a request that nobody answers."""
+    if request.burst is None:
+        return ev.RequestAnswered(model, id=request.id, path=request.path, error=why)
+    return ev.BurstAnswered(model, id=request.id, path=request.path, at_once=request.burst.at_once, error=why)
+
+
 @dataclass(frozen=True)
 class Limits:
     """When a load is given up. Seconds; None: never. `hang_s` only reports that nothing moves."""
@@ -44,7 +51,7 @@ class Following:
 
     def take(self, event: ev.Event, now: float) -> list[ev.Event]:
         """`event` and what it means for the stages, in the order in which it is to be told."""
-        if isinstance(event, ev.RequestAnswered):
+        if isinstance(event, (ev.RequestAnswered, ev.BurstAnswered)):
             self._forget_request(event.id)
         if isinstance(event, ev.Failed):
             return [*self.tracker.finish(event.time, completed=False), event]
@@ -75,7 +82,7 @@ class Following:
     def lost(self, why: str) -> Iterator[ev.Event]:
         """The child has died without a word: what it would have said."""
         for request in tuple(self._open_requests):
-            yield ev.RequestAnswered(self.name, id=request.id, path=request.path, error=why)
+            yield unanswered(self.name, request, why)
         if not self.is_over:
             yield ev.Failed(self.name, reason=why)
             yield ev.Ended(self.name)

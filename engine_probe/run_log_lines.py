@@ -122,6 +122,9 @@ def _good_news(event: ev.Event) -> str | None:  # noqa: PLR0911 - one a kind
         return f"{_STARTED}: {event.model or 'the model'} answers after {event.seconds:.1f} s"
     if isinstance(event, ev.RequestAnswered) and not event.error:
         return f"request {event.path}: {event.status} in {event.seconds:.1f} s"
+    if isinstance(event, ev.BurstAnswered) and not event.error:
+        clients = f"{event.at_once} at once for {event.seconds:.1f} s"
+        return f"requests {event.path}, {clients}: {event.answered} answered, {event.failed} failed"
     return None
 
 
@@ -131,7 +134,7 @@ def _bad_news(event: ev.Event) -> tuple[str, str] | None:
         return "ERROR", f"load{of} failed after {event.seconds:.1f} s: {event.reason}"
     if isinstance(event, ev.Hung):
         return "ERROR", "\n".join([f"nothing has moved for {event.silent_seconds:.0f} s", *_stacks(event.stacks)])
-    if isinstance(event, ev.RequestAnswered):
+    if isinstance(event, (ev.RequestAnswered, ev.BurstAnswered)):
         return "ERROR", f"request {event.path}: {event.error}"
     if isinstance(event, ev.Ended):
         left = f"; left behind: {', '.join(event.left_behind)}" if event.left_behind else ""

@@ -14,7 +14,7 @@ from engine_probe import wire_orders
 from engine_probe.child.bootstrap import CODE
 from engine_probe.child_archive import child_archive
 from engine_probe.engine import EngineError
-from engine_probe.following import Following, Limits
+from engine_probe.following import Following, Limits, unanswered
 from engine_probe.logs.stage_tracker import StageTracker
 from engine_probe.logs.stages import read_wordings
 from engine_probe.masking import masked
@@ -158,11 +158,11 @@ class Probe:
         )
 
     async def request(self, model: str, request: Request) -> None:
-        """Send one request to a ready model; exactly one `RequestAnswered` follows, whatever happens."""
+        """Send one request to a ready model; exactly one `RequestAnswered`, or `BurstAnswered`, follows."""
         following = self._following.get(model)
         if self._is_lost or following is None:
             why = "the probe has ended" if self._is_lost else f"{model} is not loaded"
-            self._emit(ev.RequestAnswered(model, id=request.id, path=request.path, error=why))
+            self._emit(unanswered(model, request, why))
             return
         following.asked(request)
         self._order(wire_orders.request_order(model, request))

@@ -34,8 +34,11 @@ def load_order(launch: Launch, grade: str, *, hang_s: float, keep_port: bool, is
 
 
 def request_order(model: str, request: Request) -> dict[str, Any]:
+    """`burst` where it is to be sent over and over, else `request`."""
+    burst = request.burst
     return {
-        "do": "request",
+        "do": "request" if burst is None else "burst",
+        **({} if burst is None else {"at_once": burst.at_once, "seconds": burst.seconds}),
         "model": model,
         "id": request.id,
         "path": request.path,

@@ -60,6 +60,10 @@ CASES: list[tuple[ev.Event, tuple[str, ...]]] = [
     (ev.RequestAnswered("tiny", AT, path="/health", status=200, seconds=0.04), ("request /health: 200 in 0.0 s",)),
     (ev.RequestAnswered("tiny", AT, path="/health", error="refused"), ("ERROR - request /health: refused",)),
     (
+        ev.BurstAnswered("tiny", AT, path="/health", at_once=4, seconds=1.04, answered=80, failed=1),
+        ("requests /health, 4 at once for 1.0 s: 80 answered, 1 failed",),
+    ),
+    (
         ev.Failed("tiny", AT, reason="it exited with code 1", seconds=8.0),
         ("ERROR - load of tiny failed after 8.0 s: it exited with code 1",),
     ),

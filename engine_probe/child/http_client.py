@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import ssl
 import threading
 import time
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from engine_probe.child.orders import RequestOrder
 
 _MAX_TEXT = 2000
+_MOST_NUMBERS = 64
 _ANY_ADDRESS = (None, "", "0.0.0.0", "::")  # noqa: S104 - where vLLM listens, not where we do
 
 
@@ -119,6 +121,7 @@ def describe(status: int, text: str) -> dict[str, Any]:
         problem = content.get("error", content)
         found["error"] = str(problem.get("message", problem) if isinstance(problem, dict) else problem)[:_MAX_TEXT]
         return found
+    found.update(numbers_in(content))
     usage = _object(content.get("usage"))
     choices = content.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
@@ -129,6 +132,39 @@ def describe(status: int, text: str) -> dict[str, Any]:
     if isinstance(spoken, str):
         found["text"] = spoken[:_MAX_TEXT]
     return found
+
+
+def numbers_in(content: dict[str, Any]) -> dict[str, Any]:
+    """`numbers` and `not_finite` of an answer: log probabilities of tokens, else an embedding, scores or classes."""
+    found = _log_probabilities(content)
+    if found is None:
+        data = content.get("data")
+        found = _flat(data) if isinstance(data, list) else None
+    if found is None:
+        return {}
+    plain = [value if isinstance(value, (int, float)) and math.isfinite(value) else None for value in found]
+    return {"numbers": plain[:_MOST_NUMBERS], "not_finite": plain.count(None)}
+
+
+def _log_probabilities(content: dict[str, Any]) -> list[Any] | None:
+    """Of a completion, `choices[0].logprobs.token_logprobs`; of a chat, `choices[0].logprobs.content[].logprob`."""
+    choices = content.get("choices")
+    told = _object(_object(choices[0]).get("logprobs")) if isinstance(choices, list) and choices else {}
+    if isinstance(told.get("token_logprobs"), list):
+        return list(told["token_logprobs"])
+    if isinstance(told.get("content"), list):
+        return [_object(one).get("logprob") for one in told["content"]]
+    return None
+
+
+def _flat(data: list[Any]) -> list[Any] | None:
+    """The numbers of `data[0]`: `embedding`, `data` (maybe in rows), `probs` or `score`."""
+    first = _object(data[0]) if data else {}
+    found = next((first[name] for name in ("embedding", "data", "probs", "score") if name in first), None)
+    if found is None or isinstance(found, str):
+        return None
+    rows = found if isinstance(found, list) else [found]
+    return [value for row in rows for value in (row if isinstance(row, list) else [row])]
 
 
 def _object(value: object) -> dict[str, Any]:

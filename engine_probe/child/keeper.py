@@ -119,7 +119,7 @@ class Keeper:
                 self._loads.make(order)
             return
         load = self._loads.get(order.model)
-        if isinstance(order, orders.RequestOrder):
+        if isinstance(order, (orders.RequestOrder, orders.BurstOrder)):
             if load is None:
                 self._outbox.send(open_requests.refused(order, f"{order.model} is not loaded"))
             else:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from engine_probe.child.context import Context
-    from engine_probe.child.orders import LoadOrder, RequestOrder
+    from engine_probe.child.orders import BurstOrder, LoadOrder, RequestOrder
     from engine_probe.child.process_tree import Process
 
 _GRACE_S = 5.0
@@ -94,7 +94,7 @@ class Load:
         self.awaits_pid = False
         self.stop(reason)
 
-    def request(self, order: RequestOrder) -> None:
+    def request(self, order: RequestOrder | BurstOrder) -> None:
         if self._endpoint is None:
             self._context.emit(refused(order, "a dry load answers no requests"))
         elif not self._is_ready or self._stopping_since is not None:
@@ -114,6 +114,7 @@ class Load:
         self._stopping_since = time.monotonic()
         self._stop_reason = reason
         self._not_wanted.set()
+        self._requests.stop_bursts("the load was stopped")
         self._ask_to_end()
 
     def on_exit(self, pid: int, status: int) -> bool:
@@ -132,7 +133,8 @@ class Load:
             living = self.members.update(processes)
             self.members.remember_shm(living)
             is_idle = self._is_ready and self._requests.is_empty
-            self._progress.check(living, self.text.offset, is_idle, now)
+            sample = self._progress.check(living, self.text.offset, is_idle, now)
+            self._requests.sampled(sample.rss_bytes, living)
             if self.members.root not in processes and self._root_ended is None:
                 self._root_ended = now  # someone else has reaped it
         if self._is_over(now):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Union
 
 _GRADES = ("dry", "warm", "cold")
+_MOST_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,19 @@ class RequestOrder:
 
 
 @dataclass(frozen=True)
+class BurstOrder:
+    """Send the same request from `at_once` threads, each again and again, for `seconds`."""
+
+    model: str
+    id: str
+    path: str
+    body: Any
+    timeout_s: float
+    at_once: int
+    seconds: float
+
+
+@dataclass(frozen=True)
 class StopOrder:
     """End a load; with a reason it counts as failed."""
 
@@ -58,7 +72,7 @@ class OwnOrder:
     folder: str
 
 
-Order = Union[WarmOrder, LoadOrder, RequestOrder, StopOrder, OwnOrder]
+Order = Union[WarmOrder, LoadOrder, RequestOrder, BurstOrder, StopOrder, OwnOrder]
 
 
 def parse(line: bytes) -> Order:
@@ -68,7 +82,7 @@ def parse(line: bytes) -> Order:
         raise ValueError("an order is an object")
     kind = content.get("do")
     makers: dict[str, Callable[[dict[str, Any]], Order]]
-    makers = {"warm": _warm, "load": _load, "request": _request, "stop": _stop, "own": _own}
+    makers = {"warm": _warm, "load": _load, "request": _request, "burst": _burst, "stop": _stop, "own": _own}
     if not isinstance(kind, str) or kind not in makers:
         raise ValueError(f"no such order: {kind!r}")
     return makers[kind](content)
@@ -103,6 +117,21 @@ def _request(content: dict[str, Any]) -> RequestOrder:
         path=_text(content, "path"),
         body=content.get("body"),
         timeout_s=float(content.get("timeout_s", 60.0)),
+    )
+
+
+def _burst(content: dict[str, Any]) -> BurstOrder:
+    one, at_once = _request(content), int(content.get("at_once", 1))
+    if not 1 <= at_once <= _MOST_AT_ONCE:
+        raise ValueError(f"at_once must be 1 to {_MOST_AT_ONCE}, not {at_once}")
+    return BurstOrder(
+        model=one.model,
+        id=one.id,
+        path=one.path,
+        body=one.body,
+        timeout_s=one.timeout_s,
+        at_once=at_once,
+        seconds=float(content.get("seconds", 1.0)),
     )
 
 

@@ -31,8 +31,8 @@ class Progress:
         """Something was asked of the model: from now on it has to move."""
         self._mark, self._since = None, now
 
-    def check(self, living: set[int], printed_bytes: int, is_idle: bool, now: float) -> None:
-        """Sample; report a load that is expected to move and does not, once."""
+    def check(self, living: set[int], printed_bytes: int, is_idle: bool, now: float) -> events.MemorySample:
+        """Sample, and return it; report a load that is expected to move and does not, once."""
         sample = self._sample(living)
         mark = (
             printed_bytes,
@@ -47,6 +47,7 @@ class Progress:
             self._is_hung = True
             found = stacks.collect(self._context.private_dir, sorted(living), self._members.titles)
             self._context.emit(events.Hung(self._model, silent_seconds=round(silent_seconds, 1), stacks=found))
+        return sample
 
     def _sample(self, living: set[int]) -> events.MemorySample:
         self._members.name_all(living)
