@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import deployment_yaml
 from engine_probe.escapes import safe_lines
-from engine_probe.events import Event
 from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
 from playbooks.report import markdown
 
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.launch import Deployment
-    from playbooks.decisions import Decision
     from playbooks.session import Session
 
+EVENTS = "events.jsonl"
 _MOST_CASES_A_DAY = 9_999
 
 
@@ -36,9 +34,21 @@ class CaseFolder:
     def name(self) -> str:
         return self.path.name
 
-    def record(self, happening: Event | Decision) -> None:
-        """Append one event or decision."""
-        self._append("events.jsonl", json.dumps(_content(happening), ensure_ascii=False, separators=(",", ":")))
+    def append_event(self, line: str, *, is_sure: bool) -> None:
+        """One more line of events.jsonl. `is_sure`: on the disk before anything is done about it."""
+        with (self.path / EVENTS).open("ab") as stream:
+            stream.write(self._after_a_cut() + line.encode("utf-8", "replace") + b"\n")
+            if is_sure:
+                stream.flush()
+                os.fsync(stream.fileno())
+
+    def _after_a_cut(self) -> bytes:
+        """A line end where the line before was cut off by a full disk or a kill: what follows is a line of its own."""
+        with (self.path / EVENTS).open("rb") as stream:
+            if stream.seek(0, os.SEEK_END) == 0:
+                return b""
+            stream.seek(-1, os.SEEK_END)
+            return b"" if stream.read(1) == b"\n" else b"\n"
 
     def keep_deployment(self, deployment: Deployment, moment: str) -> None:
         """Keep the deployment as `deployment-MOMENT.yaml`."""
@@ -57,10 +67,6 @@ class CaseFolder:
         self._write("diagnosis.json", json.dumps(mask_deep(diagnosis), ensure_ascii=False, indent=1) + "\n")
         self._write("report.md", mask(text))
         return self.path
-
-    def _append(self, name: str, line: str) -> None:
-        with (self.path / name).open("a", encoding="utf-8", errors="replace") as stream:
-            stream.write(line + "\n")
 
     def _write(self, name: str, text: str) -> Path:
         path = self.path / name
@@ -99,8 +105,3 @@ def _text_of(deployment: Deployment) -> str:
     if deployment.path is not None and os.access(deployment.path, os.R_OK):
         return deployment.path.read_text(encoding="utf-8")
     return deployment_yaml(deployment)
-
-
-def _content(happening: Event | Decision) -> dict[str, Any]:
-    kind = happening.event if isinstance(happening, Event) else f"decision:{type(happening).__name__}"
-    return {"event": kind} | {key: mask_deep(value) for key, value in dataclasses.asdict(happening).items()}

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from engine_probe.events import Event
 from engine_probe.run_log import RunLog
+from playbooks.case import EVENTS
 from playbooks.progress import load_log
+from playbooks.recorder import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from engine_probe.launch import Deployment
     from playbooks.case import CaseFolder
     from playbooks.decisions import Decision
+    from playbooks.effects import Done
+    from playbooks.session import Session
 
 
 @dataclass
@@ -23,29 +24,36 @@ class Keeping:
 
     case: CaseFolder | None
     log: RunLog | None
+    _recorder: Recorder | None = None
     _loads: dict[int, RunLog] = field(default_factory=dict)
     _trouble: str | None = None
     _is_told: bool = False
 
-    def begin(self, deployment: Deployment) -> None:
+    def begin(self, session: Session) -> None:
+        """A case whose folder has events already goes on."""
         if self.case is None:
             return
+        self._recorder = Recorder(self.case)
+        is_resumed = (self.case.path / EVENTS).exists()
         try:
-            self.case.keep_deployment(deployment, "before")
+            if not is_resumed:
+                self.case.keep_deployment(session.deployment, "before")
+            self._recorder.begin(session, is_resumed=is_resumed)
         except OSError as error:
             self._say(error)
 
-    def take(self, loads: Mapping[str, int], happening: Event | Decision) -> None:
-        """`loads` numbers the last load of each model."""
+    def take(self, before: Session, happening: Event | Decision | Done, after: Session) -> None:
+        """`after` is what became of `before` by `happening`."""
+        loads = after.progress.loads
         if isinstance(happening, Event):
             if self.log is not None:
                 self.log.add(happening)
             if happening.model is not None and happening.model in loads:
                 self._of_load(loads[happening.model]).add(happening)
-        if self.case is None:
+        if self._recorder is None:
             return
         try:
-            self.case.record(happening)
+            self._recorder.take(before, happening, after)
         except OSError as error:
             self._say(error)
 

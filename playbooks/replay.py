@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine_probe.events import Event, Trouble
-from playbooks.decisions import Decision
 from playbooks.diagnose import step
 from playbooks.effects import (
     Diagnose,
@@ -31,11 +30,13 @@ if TYPE_CHECKING:
     from engine_probe.run_log import RunLog
     from playbooks.case import CaseFolder
     from playbooks.context import Context
+    from playbooks.decisions import Decision
     from playbooks.effects import Done, Effect
     from playbooks.evidence import Evidence
     from playbooks.session import Session
 
 OnChange = Callable[["Session", Event | None], None]
+OnStep = Callable[["Session", "Event | Decision | Done", "Session"], None]
 
 
 class ProbeLike(Protocol):
@@ -56,7 +57,7 @@ class Policy(Protocol):
 _MOST_WAITING_EVENTS = 100
 
 
-async def drive(
+async def drive(  # noqa: PLR0913 -- what a front end knows of a case
     session: Session,
     probe: ProbeLike,
     decisions: asyncio.Queue[Decision] | Policy,
@@ -66,15 +67,17 @@ async def drive(
     case: CaseFolder | None = None,
     log: RunLog | None = None,
     given: Evidence | None = None,
+    on_step: OnStep | None = None,
 ) -> Session:
     """Run `session` until its report is written. `on_change` gets every new session, and the event if one made it.
 
     `log` is given all events; whoever gives it opens and closes it. Cancelling leaves the ending of loads to the
     probe's own way out; a change under verification is undone. `given`: what is known beside logs to begin from.
+    `on_step` gets all that the session is fed, with the session before and after.
     """
     kept = Keeping(case, log)
-    driver = _Driver(session, probe, on_change, context, kept, given)
-    kept.begin(session.deployment)
+    driver = _Driver(session, probe, on_change, context, kept, given, on_step)
+    kept.begin(session)
     return await driver.run(decisions)
 
 
@@ -87,12 +90,14 @@ class _Driver:
         context: Context,
         kept: Keeping,
         given: Evidence | None,
+        on_step: OnStep | None,
     ) -> None:
         self.session = session
         self._probe = probe
         self._on_change = on_change
         self._context = context
         self._kept = kept
+        self._on_step = on_step
         self._given = given
         self._files = SessionFiles(kept.case)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
@@ -122,9 +127,11 @@ class _Driver:
         waiting: deque[Event | Decision | Done] = deque([happening])
         while waiting:
             one = waiting.popleft()
-            self.session, effects = step(self.session, one, self._context)
-            if isinstance(one, (Event, Decision)):
-                self._kept.take(self.session.progress.loads, one)
+            before = self.session
+            self.session, effects = step(before, one, self._context)
+            self._kept.take(before, one, self.session)
+            if self._on_step is not None:
+                self._on_step(before, one, self.session)
             if self.session.verdict == "verified":
                 self._files.settle()
             for effect in effects:
