@@ -156,17 +156,6 @@ class Reference(_Strict, frozen=True):
     url: str
 
 
-class Reproduce(_Strict, frozen=True):
-    """How the lab makes this fault for real. `launch` are vLLM's arguments, `env` its environment."""
-
-    model: Literal["tiny-llama"]
-    why: str
-    launch: dict[str, Scalar] = {}
-    env: dict[str, str] = {}
-    break_: str | None = msgspec.field(name="break", default=None)
-    needs: Literal["gpu"] | None = None
-
-
 class Tested(_Strict, frozen=True):
     """One run on a real engine, filled by machine."""
 
@@ -211,5 +200,4 @@ class Playbook(_Strict, frozen=True):
     """It knows that vLLM refuses something, not why this is: it speaks only where no other playbook explains."""
     applies_to: AppliesTo = AppliesTo()
     references: list[Reference] = []
-    reproduce: Reproduce | None = None
     tested: list[Tested] = []

@@ -12,7 +12,8 @@ from engine_probe.deployment import read_deployment
 from engine_probe.engine import local_engine
 from engine_probe.run_log import RunLog
 from playbooks.context import read_context
-from playbooks.lab.faults import build_fault, fault_named
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 from playbooks.unattended import Unattended
 from tests.recorded_probe import RecordedProbe, recorded_loads
 from tui.commands.replay_run import run_session
@@ -43,7 +44,7 @@ def play_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run(folder: Path, log: RunLog | None = None) -> Session:
     context = read_context()
-    deployment = read_deployment(build_fault(fault_named(context.library, KV), folder))
+    deployment = read_deployment(build_fault(fault_named(KV), folder))
     engine = local_engine(sys.executable, "the test")
     return await run_session(deployment, engine, "warm", Unattended(), lambda *_: None, context, log=log)
 

@@ -16,8 +16,8 @@ from engine_probe.hardware.gpus import Gpu, GpuProcess, GpuState
 from engine_probe.hardware.host import read_host
 from engine_probe.launch import Launch
 from engine_probe.preflight import look
-from playbooks.lab.faults import build_fault, fault_named
-from playbooks.library import load_library
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def broken_engine(tmp_path: Path) -> Path:
 def words_of(command: str, tmp_path: Path) -> list[str]:
     if command == "lab":
         return ["lab", KV]
-    path = build_fault(fault_named(load_library(), KV), tmp_path / "model")
+    path = build_fault(fault_named(KV), tmp_path / "model")
     return ["replay", KV, "--deployment", str(path)]
 
 

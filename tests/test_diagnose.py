@@ -42,7 +42,8 @@ from playbooks.effects import (
     UndoRevision,
     WriteRevision,
 )
-from playbooks.lab.faults import build_fault, fault_named
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 from playbooks.model_config import model_facts
 from playbooks.replay import Policy, drive
 from playbooks.report import markdown, plain
@@ -64,8 +65,8 @@ def context() -> Context:
 
 
 @pytest.fixture
-def file(tmp_path: Path, context: Context) -> Path:
-    return build_fault(fault_named(context.library, KV), tmp_path / "lab")
+def file(tmp_path: Path) -> Path:
+    return build_fault(fault_named(KV), tmp_path / "lab")
 
 
 def text(path: Path) -> str:

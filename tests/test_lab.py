@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from engine_probe.deployment import read_deployment
 from engine_probe.strict_yaml import InputError
-from playbooks.lab.faults import build_fault, fault_named, faults
-from playbooks.library import load_library
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named, faults
 from tui.commands.lab import lab
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
@@ -24,7 +24,7 @@ KV = "kv-cache-too-small-for-max-model-len"
 
 
 def test_a_fault_is_a_model_and_a_deployment_with_comments(tmp_path: Path) -> None:
-    path = build_fault(fault_named(load_library(), KV), tmp_path / "lab")
+    path = build_fault(fault_named(KV), tmp_path / "lab")
     (launch,) = read_deployment(path).models
     assert launch.name == "tiny"
     assert launch.args == {"kv-cache-memory-bytes": 96 * 2**20, "enforce-eager": True}
@@ -34,7 +34,7 @@ def test_a_fault_is_a_model_and_a_deployment_with_comments(tmp_path: Path) -> No
 
 def test_an_unknown_fault_is_answered_with_the_nearest() -> None:
     with pytest.raises(InputError) as error:
-        fault_named(load_library(), "kv-cache-too-small-for-max-model-length")
+        fault_named("kv-cache-too-small-for-max-model-length")
     assert error.value.nearest == KV
 
 
@@ -42,7 +42,7 @@ def test_the_list() -> None:
     result = CliRunner().invoke(lab, ["list"])
     assert KV in result.output
     rows = CliRunner().invoke(lab, ["list", "--json"]).output.splitlines()
-    assert [json.loads(row)["fault"] for row in rows] == [fault.id for fault in faults(load_library())]
+    assert [json.loads(row)["fault"] for row in rows] == [fault.id for fault in faults()]
 
 
 def test_all_and_a_name_exclude_each_other() -> None:
@@ -50,7 +50,7 @@ def test_all_and_a_name_exclude_each_other() -> None:
 
 
 def test_replay_wants_a_fix_of_the_playbook(tmp_path: Path) -> None:
-    path = build_fault(fault_named(load_library(), KV), tmp_path / "lab")
+    path = build_fault(fault_named(KV), tmp_path / "lab")
     result = CliRunner().invoke(replay, [KV, "--deployment", str(path), "--fix", "serve-a-longer-context"])
     assert isinstance(result.exception, InputError)
     assert result.exception.nearest == "serve-a-shorter-context"
@@ -93,7 +93,7 @@ def test_the_first_fault_on_the_real_engine(engine: Engine) -> None:
 @pytest.mark.engine
 @pytest.mark.timeout(300)
 def test_the_computed_pool_is_enough_on_the_real_engine(engine: Engine, tmp_path: Path) -> None:
-    path = build_fault(fault_named(load_library(), KV), tmp_path / "lab")
+    path = build_fault(fault_named(KV), tmp_path / "lab")
     words = [KV, "--deployment", str(path), "--fix", "enlarge-the-pool", "--yes", "--json", "--engine", engine.label]
     result = CliRunner().invoke(replay, words, standalone_mode=False)
     assert result.exception is None, result.output

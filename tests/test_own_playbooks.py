@@ -9,8 +9,9 @@ from click.testing import CliRunner
 
 from engine_probe.errors import InputError
 from playbooks.context import read_context
-from playbooks.lab.faults import build_fault, fault_named
-from playbooks.library import find, load_library, own_folder
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
+from playbooks.library import find, own_folder
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
 
@@ -32,7 +33,7 @@ def test_an_own_playbook_takes_part_in_every_diagnosis() -> None:
 
 def test_replay_takes_an_own_playbook(tmp_path: Path) -> None:
     new_own("my-cause", "--family", "memory")
-    path = build_fault(fault_named(load_library(), KV), tmp_path / "lab")
+    path = build_fault(fault_named(KV), tmp_path / "lab")
     words = ["my-cause", "--deployment", str(path), "--engine", str(tmp_path / "nowhere")]
     error = CliRunner().invoke(replay, words).exception
     assert isinstance(error, InputError)

@@ -17,8 +17,8 @@ from engine_probe.events import Event, Ready, StageLeft, Started, Warmed, Warmin
 from playbooks.context import new_session, read_context
 from playbooks.decisions import Begin
 from playbooks.diagnose import step
-from playbooks.lab.faults import build_fault, fault_named
-from playbooks.library import load_library
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 from tui.commands import replay_run
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
@@ -31,7 +31,7 @@ SHORTER, POOL, BUDGET = "serve-a-shorter-context", "enlarge-the-pool", "raise-th
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return build_fault(fault_named(load_library(), KV), tmp_path / "lab")
+    return build_fault(fault_named(KV), tmp_path / "lab")
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.run_log import RunLog
 from playbooks.context import Context, new_session, read_context
-from playbooks.lab.faults import build_fault, fault_named
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 from playbooks.unverified import take_back
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import run_session
@@ -84,7 +85,7 @@ def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
     try:
         context = read_context()
         if folder is not None:
-            path = build_fault(fault_named(context.library, LAB_CASE), Path(folder.name))
+            path = build_fault(fault_named(LAB_CASE), Path(folder.name))
         assert path is not None
         notes = () if folder is not None else take_back(find_locations().state, path)
         deployment = read_deployment(path)

@@ -1,76 +1,161 @@
-"""Builds a fault from a playbook's `reproduce`: a tiny model and a deployment file, broken on purpose."""
+"""The faults that the lab can make: one data file each, `faults/FAMILY/NAME.yaml`, found by name or by cause."""
 
 from __future__ import annotations
 
-import textwrap
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from engine_probe.strict_yaml import InputError, nearest_word
-from engine_probe.yaml_edit import rendered
-from playbooks.lab.tiny_model import write_tiny_llama
+from engine_probe.strict_yaml import InputError, decode_file, nearest_word
+from playbooks.lab.breakers import BREAKERS
+from playbooks.lab.fault_file import FaultFile
+from playbooks.lab.makers import ADAPTER_MAKERS, MODEL_MAKERS
+from playbooks.lab.surroundings import SURROUNDINGS
+from playbooks.library import library_files, library_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-    from playbooks.library import Loaded
-    from playbooks.schema import Reproduce
+    from engine_probe.strict_yaml import Lines
+    from engine_probe.yaml_nodes import YamlPath
+    from playbooks.lab.fault_file import ModelPart
+    from playbooks.lab.registry import Step
 
-MODEL_NAME = "tiny"
+HEALTHY = "healthy"
+"""The cause of a twin: it looks like the fault and works."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model or an adapter: `make` writes its folder, `prepares` change it, `breaks` spoil a copy."""
+
+    name: str
+    make: Step
+    prepares: tuple[Step, ...]
+    breaks: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class MadeModel(Made):
+    part: ModelPart
+    adapters: tuple[Made, ...] = ()
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault that the lab can make; `id` is also the cause that must be found."""
+    """A checked fault. `models` are those that are made: one that serves another's files is not among them."""
 
     id: str
-    title: str
-    reproduce: Reproduce
+    family: str
+    path: Path
+    spec: FaultFile
+    models: tuple[MadeModel, ...]
+    surroundings: tuple[Step, ...]
 
     @property
-    def needs(self) -> str:
-        return self.reproduce.needs or "cpu"
+    def cause(self) -> str:
+        return self.spec.cause
+
+    @property
+    def title(self) -> str:
+        return self.spec.title
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.spec.cause == HEALTHY
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(self.spec.needs)
 
 
-def faults(library: Sequence[Loaded]) -> tuple[Fault, ...]:
-    """Every playbook that can be reproduced, in the order of the library."""
-    return tuple(Fault(one.id, one.spec.title, one.spec.reproduce) for one in library if one.spec.reproduce is not None)
+def faults_folder() -> Path:
+    """The faults that come with the console."""
+    return Path(__file__).parent / "faults"
 
 
-def fault_named(library: Sequence[Loaded], name: str) -> Fault:
+def families() -> tuple[str, ...]:
+    return tuple(sorted(path.name for path in library_folder().iterdir() if path.is_dir()))
+
+
+def fault_files(folder: Path | None = None) -> list[Path]:
+    """In the order of family and name."""
+    found = (folder or faults_folder()).glob("*/*.yaml")
+    return sorted(found, key=lambda path: (path.parent.name, path.stem))
+
+
+def faults(family: str | None = None) -> tuple[Fault, ...]:
+    """All faults, or those of one family. Raises InputError for the first file that is wrong, or a family that is."""
+    if family is not None and family not in families():
+        raise InputError(f"there is no family {family!r}", allowed=families(), nearest=nearest_word(family, families()))
+    paths = [path for path in fault_files() if family in (None, path.parent.name)]
+    causes = _causes()
+    return tuple(read_fault(path, causes) for path in paths)
+
+
+def fault_named(name: str) -> Fault:
     """Raises InputError with the nearest name."""
-    known = faults(library)
-    for fault in known:
-        if fault.id == name:
-            return fault
-    names = tuple(fault.id for fault in known)
-    raise InputError(f"the lab has no fault {name!r}", allowed=names, nearest=nearest_word(name, names))
+    paths = {path.stem: path for path in fault_files()}
+    if name not in paths:
+        raise InputError(f"the lab has no fault {name!r}", allowed=tuple(paths), nearest=nearest_word(name, paths))
+    return read_fault(paths[name], _causes())
 
 
-def build_fault(fault: Fault, folder: Path) -> Path:
-    """Write the model and deployment.yaml into `folder`; return the file's path.
-
-    Raises InputError for a way of breaking that is not known.
-    """
-    if fault.reproduce.break_ is not None:
-        raise InputError(f"{fault.id}: the lab does not know how to break by {fault.reproduce.break_!r}")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tiny_llama(folder / fault.reproduce.model)
-    path = folder / "deployment.yaml"
-    path.write_text(_deployment_text(fault), encoding="utf-8")
-    return path
+def faults_of(cause: str) -> tuple[Fault, ...]:
+    """The faults that show this cause, without reading the files of the others."""
+    wanted = re.compile(rf"^cause:\s*{re.escape(cause)}\s*(#.*)?$", re.MULTILINE)
+    paths = [path for path in fault_files() if wanted.search(path.read_text(encoding="utf-8"))]
+    causes = _causes()
+    return tuple(read_fault(path, causes) for path in paths)
 
 
-def _deployment_text(fault: Fault) -> str:
-    why = textwrap.wrap(" ".join(fault.reproduce.why.split()), 100)
-    lines = [f"# A fault made on purpose: {fault.id}", *(f"# {line}" for line in why)]
-    lines += [
-        "models:",
-        f"  - name: {MODEL_NAME}",
-        f"    model: ./{fault.reproduce.model}   # random weights, made by the lab",
-    ]
-    for key, values in (("args", fault.reproduce.launch), ("env", fault.reproduce.env)):
-        if values:
-            lines += [f"    {key}:", *(f"      {name}: {rendered(value)}" for name, value in values.items())]
-    return "\n".join(lines) + "\n"
+def _causes() -> frozenset[str]:
+    return frozenset(path.stem for path in library_files()) | {HEALTHY}
+
+
+def read_fault(path: Path, causes: frozenset[str]) -> Fault:
+    """One file; `causes` are those that it may name. Raises InputError with its line."""
+    spec, lines = decode_file(path, FaultFile)
+    if spec.fault != path.stem or not _NAME.fullmatch(spec.fault):
+        raise lines.error(f"the name {spec.fault!r} must equal the file's name {path.stem!r}", ("fault",))
+    if spec.cause not in causes:
+        nearest = nearest_word(spec.cause, causes)
+        raise lines.error(f"there is no playbook {spec.cause!r}", ("cause",), nearest=nearest)
+    if not spec.models:
+        raise lines.error("models: at least one is wanted", ("models",))
+    names = [part.name for part in spec.models]
+    models = []
+    for number, part in enumerate(spec.models):
+        at: YamlPath = ("models", number)
+        if part.name in names[:number]:
+            raise lines.error(f"the name {part.name!r} is taken already", (*at, "name"))
+        if part.same_files_as is None:
+            models.append(_model(part, lines, at))
+        elif part.same_files_as not in names[:number]:
+            message = f"there is no model {part.same_files_as!r} before this one"
+            raise lines.error(message, (*at, "same_files_as"), allowed=tuple(names[:number]))
+    steps = SURROUNDINGS.steps(_calls(spec.surroundings), lines, ("surroundings",))
+    return Fault(spec.fault, path.parent.name, path, spec, tuple(models), steps)
+
+
+def _model(part: ModelPart, lines: Lines, at: YamlPath) -> MadeModel:
+    make = MODEL_MAKERS.step(part.maker, part.shape, lines, (*at, "shape" if part.shape else "maker"))
+    prepares = BREAKERS.steps(_calls(part.prepare), lines, (*at, "prepare"))
+    breaks = BREAKERS.steps(_calls(part.break_), lines, (*at, "break"))
+    adapters = tuple(_adapter(name, given, lines, (*at, "lora", name)) for name, given in part.lora.items())
+    return MadeModel(part.name, make, prepares, breaks, part, adapters)
+
+
+def _adapter(name: str, given: Mapping[str, Any], lines: Lines, at: YamlPath) -> Made:
+    own = {key: value for key, value in given.items() if key not in ("maker", "break", "path")}
+    make = ADAPTER_MAKERS.step(str(given.get("maker", "adapter")), own, lines, at)
+    calls = given.get("break") or []
+    if not isinstance(calls, list) or not all(isinstance(one, dict) for one in calls):
+        raise lines.error("break: a list of ways to break is wanted", (*at, "break"), allowed=BREAKERS.names)
+    return Made(name, make, (), BREAKERS.steps(calls, lines, (*at, "break")))
+
+
+def _calls(given: Sequence[Mapping[str, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
+    return [{name: parameters or {} for name, parameters in one.items()} for one in given]

@@ -8,11 +8,14 @@ numbers within a second.
 from __future__ import annotations
 
 import json
+import math
 import random
 import struct
 from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from playbooks.lab.safetensors_file import Tensor, write_tensors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +46,10 @@ class TinyLlama:
         return 2 * self.num_hidden_layers * self.num_key_value_heads * self.head_dim * _BYTES_PER_VALUE
 
 
-def write_tiny_llama(folder: Path, shape: TinyLlama | None = None, seed: int = 7) -> Path:
+def write_tiny_llama(folder: Path, shape: TinyLlama | None = None, seed: int = 7, shards: int = 1) -> Path:
     """Write a loadable model into `folder` (created if need be) and return it.
 
-    The same shape and seed give the same bytes.
+    The same shape and seed give the same bytes. With several `shards` its weights lie in as many files and an index.
     """
     shape = shape or TinyLlama()
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,8 +67,24 @@ def write_tiny_llama(folder: Path, shape: TinyLlama | None = None, seed: int = 7
             "chat_template": _CHAT_TEMPLATE,
         },
     )
-    _write_safetensors(folder / "model.safetensors", _tensor_shapes(shape), random.Random(seed))  # noqa: S311 - not a secret
+    tensors = _random_tensors(_tensor_shapes(shape), random.Random(seed))  # noqa: S311 - not a secret
+    _write_weights(folder, tensors, shards)
     return folder
+
+
+def _write_weights(folder: Path, tensors: dict[str, Tensor], shards: int) -> None:
+    if shards == 1:
+        write_tensors(folder / "model.safetensors", tensors)
+        return
+    names = list(tensors)
+    files: dict[str, str] = {}
+    for number in range(shards):
+        file = f"model-{number + 1:05d}-of-{shards:05d}.safetensors"
+        part = names[number * len(names) // shards : (number + 1) * len(names) // shards]
+        write_tensors(folder / file, {name: tensors[name] for name in part})
+        files |= dict.fromkeys(part, file)
+    total = sum(len(one.data) for one in tensors.values())
+    _write_json(folder / "model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": files})
 
 
 def _write_json(path: Path, value: object) -> None:
@@ -141,28 +160,12 @@ def _tensor_shapes(shape: TinyLlama) -> dict[str, tuple[int, ...]]:
     return shapes | {"model.norm.weight": (hidden,), "lm_head.weight": (shape.vocab_size, hidden)}
 
 
-def _write_safetensors(path: Path, shapes: dict[str, tuple[int, ...]], dice: random.Random) -> None:
-    """The safetensors layout: 8-byte little-endian header length, JSON header, then raw tensors."""
-    header: dict[str, object] = {}
-    position = 0
-    for name, dims in shapes.items():
-        length = _count(dims) * _BYTES_PER_VALUE
-        header[name] = {"dtype": "BF16", "shape": list(dims), "data_offsets": [position, position + length]}
-        position += length
-    encoded = json.dumps(header).encode()
-    encoded += b" " * (-len(encoded) % 8)
-    small_values = _small_bfloat16_values(dice)
-    with path.open("wb") as out:
-        out.write(struct.pack("<Q", len(encoded)) + encoded)
-        for name, dims in shapes.items():
-            out.write(_ones(_count(dims)) if "norm" in name else _noise(_count(dims), small_values, dice))
-
-
-def _count(dims: tuple[int, ...]) -> int:
-    product = 1
-    for dim in dims:
-        product *= dim
-    return product
+def _random_tensors(shapes: dict[str, tuple[int, ...]], dice: random.Random) -> dict[str, Tensor]:
+    pool = small_bfloat16_values(dice)
+    return {
+        name: Tensor("BF16", dims, _ones(math.prod(dims)) if "norm" in name else noise(math.prod(dims), pool, dice))
+        for name, dims in shapes.items()
+    }
 
 
 def _bfloat16(value: float) -> int:
@@ -173,12 +176,13 @@ def _ones(count: int) -> bytes:
     return struct.pack("<H", _bfloat16(1.0)) * count
 
 
-def _small_bfloat16_values(dice: random.Random) -> array[int]:
+def small_bfloat16_values(dice: random.Random) -> array[int]:
     """A pool of bfloat16 patterns around 0 (σ 0.05): drawing each weight singly would take seconds."""
     return array("H", (_bfloat16(dice.gauss(0.0, 0.05)) for _ in range(4099)))
 
 
-def _noise(count: int, pool: array[int], dice: random.Random) -> bytes:
+def noise(count: int, pool: array[int], dice: random.Random) -> bytes:
+    """`count` random bfloat16 values."""
     start = dice.randrange(len(pool))
     rotated = pool[start:] + pool[:start]
     repeats = -(-count // len(rotated))

@@ -17,7 +17,8 @@ from engine_probe.engines import engine_for
 from engine_probe.preflight import look_at
 from engine_probe.strict_yaml import InputError
 from playbooks.context import Context, read_context
-from playbooks.lab.faults import Fault, build_fault, fault_named, faults
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import HEALTHY, Fault, fault_named, faults
 from playbooks.unattended import Unattended
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
@@ -60,26 +61,29 @@ def lab(
     context = read_context()
     output = Output(as_json)
     if names == ("list",) or (not names and not run_all):
-        _list(context, output)
+        _list(output)
         return 0
-    chosen = _chosen(names, run_all, context)
+    chosen = _chosen(names, run_all)
     wish = Wish("cold" if cold else "warm", engine_name, yes, keep, output)
     return max(_run(fault, context, wish) for fault in chosen)
 
 
-def _chosen(names: tuple[str, ...], run_all: bool, context: Context) -> tuple[Fault, ...]:
+def _chosen(names: tuple[str, ...], run_all: bool) -> tuple[Fault, ...]:
     if run_all and names:
         raise InputError(f"--all and {names[0]}: give one of the two")
     if run_all:
-        return tuple(fault for fault in faults(context.library) if fault.needs == "cpu")
-    return tuple(fault_named(context.library, name) for name in names)
+        return faults()
+    return tuple(fault_named(name) for name in names)
 
 
-def _list(context: Context, output: Output) -> None:
-    known = faults(context.library)
+def _list(output: Output) -> None:
+    known = faults()
     for fault in known:
-        output.result({"fault": fault.id, "title": fault.title, "needs": fault.needs})
-    output.table(("FAULT", "NEEDS", "TITLE"), [(fault.id, fault.needs, fault.title) for fault in known])
+        output.result(
+            {"fault": fault.id, "family": fault.family, "cause": fault.cause, "title": fault.title}
+            | {"needs": list(fault.needs)}
+        )
+    output.table(("FAULT", "FAMILY", "TITLE"), [(fault.id, fault.family, fault.title) for fault in known])
 
 
 def _run(fault: Fault, context: Context, wish: Wish) -> int:
@@ -117,12 +121,18 @@ def _run(fault: Fault, context: Context, wish: Wish) -> int:
 def _found(fault: Fault, session: Session) -> dict[str, Any]:
     """The contract's object of one fault, without what the clock says."""
     ids = [cause.id for cause in session.causes]
-    rank = ids.index(fault.id) + 1 if fault.id in ids else None
+    rank = ids.index(fault.cause) + 1 if fault.cause in ids else None
     return {
         "fault": fault.id,
-        "cause": fault.id,
+        "cause": fault.cause,
         "diagnosed": ids[0] if ids else session.verdict,
         "rank": rank,
         "fix": session.applied_fix,
-        "verified": session.verdict == "verified" and rank == 1,
+        "verified": _is_proved(fault, session, rank),
     }
+
+
+def _is_proved(fault: Fault, session: Session, rank: int | None) -> bool:
+    if fault.cause == HEALTHY:
+        return session.verdict == HEALTHY
+    return session.verdict == "verified" and rank == 1

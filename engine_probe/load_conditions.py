@@ -1,0 +1,38 @@
+"""What a load's processes live under that no argument or variable says: a cgroup, limits, a disk of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Tmpfs(NamedTuple):
+    """A file system in memory that only the load sees."""
+
+    at: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class LoadConditions:
+    """Taken on by the load's first process before it begins (engine_probe/child/conditions.py); all inherit them."""
+
+    cgroups: tuple[str, ...] = ()
+    """Files `cgroup.procs` that the process writes its id into."""
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    """By name without `RLIMIT_`, soft limits."""
+    tmpfs: tuple[Tmpfs, ...] = ()
+
+    def __or__(self, other: LoadConditions) -> LoadConditions:
+        return LoadConditions(self.cgroups + other.cgroups, {**self.rlimits, **other.rlimits}, self.tmpfs + other.tmpfs)
+
+    def order(self) -> dict[str, Any]:
+        """As the child takes it."""
+        return {
+            "cgroups": list(self.cgroups),
+            "rlimits": dict(self.rlimits),
+            "tmpfs": [[one.at, one.size_bytes] for one in self.tmpfs],
+        }

@@ -1,0 +1,84 @@
+"""What a fault's loads find around them, by the names that its file uses: a port taken, little memory, a full disk.
+
+Each is a context manager that gets the `Scene`, makes its part, and yields what the loads are to get (`Around`);
+leaving it takes all away. `CannotMake` says why this host cannot: the fault is then skipped, with that reason.
+To add one: write the function, put it into `SURROUNDINGS`. What must be done inside the load's own process, such
+as a mount that nobody else sees, is a `LoadConditions`.
+"""
+
+from __future__ import annotations
+
+import resource
+import socket
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from engine_probe.load_conditions import LoadConditions, Tmpfs
+from playbooks.lab.cgroups import memory_cgroup
+from playbooks.lab.registry import Registry
+from playbooks.lab.unmade import CannotMake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from engine_probe.engine import Engine
+
+
+@dataclass(frozen=True)
+class Scene:
+    """`folder`: of this fault alone; its models will lie there. Nothing of it is made yet."""
+
+    folder: Path
+    engine: Engine
+
+
+@dataclass(frozen=True)
+class Around:
+    """`words` replace `{NAME}` in the arguments and the environment of the fault's models."""
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    conditions: LoadConditions = field(default_factory=LoadConditions)
+    engine: Engine | None = None
+    """Another one, for this fault alone."""
+
+
+@contextmanager
+def listen(_scene: Scene, *, port: int = 0, host: str = "127.0.0.1") -> Iterator[Around]:
+    """Somebody listens on a port (0: any free one) and never answers; `{port}` is its number."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind((host, port))
+        except OSError as error:
+            raise CannotMake(f"port {port} of {host} cannot be listened on: {error.strerror}") from None
+        taken.listen(1)
+        yield Around({"port": str(taken.getsockname()[1])})
+
+
+@contextmanager
+def memory_limit(_scene: Scene, *, extra_mib: int) -> Iterator[Around]:
+    """All loads together may take so much more memory than a warm process has; the kernel ends what wants more."""
+    with memory_cgroup(extra_mib * 2**20) as joins:
+        yield Around(conditions=LoadConditions(cgroups=(joins,)))
+
+
+@contextmanager
+def process_limit(_scene: Scene, *, name: str, value: int) -> Iterator[Around]:
+    """A limit of each process, such as NOFILE, DATA, NPROC or CORE (setrlimit)."""
+    if not hasattr(resource, f"RLIMIT_{name}"):
+        raise CannotMake(f"this system has no limit {name}")
+    yield Around(conditions=LoadConditions(rlimits={name: value}))
+
+
+@contextmanager
+def small_disk(scene: Scene, *, folder: str = "small", kib: int = 4, at: str | None = None) -> Iterator[Around]:
+    """A disk of a few KiB, which only the loads see: at `at`, or in the fault's folder; `{disk}` is its place."""
+    place = at or str(scene.folder / folder)
+    if at is None:
+        (scene.folder / folder).mkdir(parents=True, exist_ok=True)
+    yield Around({"disk": place}, LoadConditions(tmpfs=(Tmpfs(place, kib * 1024),)))
+
+
+SURROUNDINGS = Registry("surrounding", (listen, memory_limit, process_limit, small_disk))
