@@ -6,11 +6,16 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import threading
+
     from engine_probe.engine import Engine
+
+_LOOK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -23,25 +28,44 @@ class Answer:
     timed_out: bool
 
 
-def ask(engine: Engine, code: str, timeout_s: float) -> Answer:
-    """Raises OSError when the engine's command cannot be started at all."""
+def ask(
+    engine: Engine, code: str, timeout_s: float, given: bytes | None = None, stop: threading.Event | None = None
+) -> Answer:
+    """`given` is what the code reads from stdin: secrets do not travel in a command. `stop` ends it before its time.
+
+    Raises OSError when the engine's command cannot be started at all.
+    """
     process = subprocess.Popen(
         engine.argv("-c", code),
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    timed_out = False
     try:
-        out, err = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        _end_group(process)
-        out, err = process.communicate()
+        answer = _communicate(process, timeout_s, given, stop)
+        timed_out = answer is None
+        if answer is None:
+            _end_group(process)
+            answer = process.communicate()
     finally:
         _end_group(process)  # whatever ended the wait, a signal to us too
-    return Answer(out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), process.returncode, timed_out)
+    out, err = (part.decode("utf-8", "replace") for part in answer)
+    return Answer(out, err, process.returncode, timed_out)
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], timeout_s: float, given: bytes | None, stop: threading.Event | None
+) -> tuple[bytes, bytes] | None:
+    """None: its time is over, or it was stopped."""
+    ends_at = time.monotonic() + timeout_s
+    while True:
+        left_s = ends_at - time.monotonic()
+        try:
+            return process.communicate(given, timeout=left_s if stop is None else min(left_s, _LOOK_EVERY_S))
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= ends_at or (stop is not None and stop.is_set()):
+                return None
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,53 @@
+"""The engine's side of an examination: what it was given on stdin, and one line of JSON as its answer."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+MARK = "vllm_console_examined "
+_PR_SET_PDEATHSIG = 1
+_GRACE_S = 5
+
+
+class Side:
+    """Takes what it is given; from then on everything that libraries print goes to stderr."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, Any] = json.loads(sys.stdin.buffer.read() or b"{}")
+        self.limit_s = float(self.given.get("limit_s") or 60)
+        # Behind ssh or docker whoever asked may be gone: nothing here outlives its time.
+        with contextlib.suppress(ValueError, OSError):
+            signal.alarm(int(self.limit_s) + _GRACE_S)
+        os.environ.update({str(name): str(value) for name, value in self.given.get("env", {}).items()})
+        sys.path[:] = [entry for entry in sys.path if entry]
+        self._channel = os.dup(1)
+        os.dup2(2, 1)
+
+    def answer(
+        self,
+        facts: dict[str, Any],
+        unknown: dict[str, str] | None = None,
+        why_not: str | None = None,
+        origin: str = "",
+    ) -> None:
+        """`unknown` maps facts to reasons; `why_not` says why nothing can be decided."""
+        said = {"facts": facts, "unknown": unknown or {}, "why_not": why_not, "origin": origin}
+        os.write(self._channel, ("\n" + MARK + json.dumps(said) + "\n").encode("ascii"))
+
+
+def die_with_parent() -> None:
+    """Of a child: end when the script does (prctl(2))."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def last_line(text: str) -> str:
+    """The last line that says something, as errors end."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"
