@@ -8,17 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.events import Ended, Event, Failed, Hung, Ready, Trouble
-from playbooks import experimenting, from_log, trying
-from playbooks.causes import symptom_of, with_diagnosis
-from playbooks.context import launch_named, with_progress
+from engine_probe.events import Ended, Event, Hung, Ready, Trouble
+from playbooks import experimenting, from_log, observing, trying
+from playbooks.context import with_progress
 from playbooks.decisions import ApplyFix, Begin, BeginFromLog, Finish, RunExperiment, Stop, Undo
 from playbooks.effects import (
     Diagnose,
     Diagnosed,
     DiagnoseLogs,
     EffectFailed,
-    Load,
     LogsDiagnosed,
     ReportWritten,
     RevisionUndone,
@@ -26,26 +24,21 @@ from playbooks.effects import (
     StopLoad,
     WriteReport,
 )
-from playbooks.fixing import fixes_of
-from playbooks.observe import load_begins, observe
-from playbooks.session import Session, Step
+from playbooks.observe import observe
+from playbooks.session import Session
 
 if TYPE_CHECKING:
     from playbooks.context import Context
     from playbooks.decisions import Decision
-    from playbooks.diagnosis import Diagnosis
     from playbooks.effects import Done, Effect
 
 Answer = tuple[Session, tuple["Effect", ...]]
-_OF_ONE_MODEL = ("model.", "files.", "adapter.", "gpu.", "weights.on_disk_gib")
-_OF_THE_END = "load."
-"""How a load ended is what an experiment or a fix is judged by, and no reason of its failure."""
 
 
 def step(session: Session, happening: Event | Decision | Done, context: Context) -> Answer:
     """The session after `happening`, and what is to be done about it."""
-    if isinstance(happening, Ready) and (served := served_by_another(session, happening)) is not None:
-        return session, (StopLoad(session.progress.loading or session.model, reason=served),)
+    if isinstance(happening, Ready) and (served := observing.served_by_another(session, happening)) is not None:
+        return session, (StopLoad(happening.model or session.model, reason=served),)
     if isinstance(happening, Event):
         return _on_event(observe(session, happening, context), happening, context)
     if isinstance(happening, (RevisionWritten, RevisionUndone, Diagnosed, LogsDiagnosed, ReportWritten, EffectFailed)):
@@ -76,8 +69,7 @@ def _on_decision(session: Session, decision: Decision, context: Context) -> Answ
     if not allowed(session, decision):
         return session, ()
     if isinstance(decision, Begin):
-        queue = tuple(launch.name for launch in session.deployment.models)
-        return load_next(with_progress(session, phase="observing", queue=queue), context)
+        return observing.begin(session, context)
     if isinstance(decision, BeginFromLog):
         return from_log.begin(session, decision)
     if isinstance(decision, RunExperiment):
@@ -106,8 +98,8 @@ def _on_event(session: Session, event: Event, context: Context) -> Answer:  # no
     if session.progress.phase == "finishing":
         return _report_when_all_ended(session) if isinstance(event, Ended) else (session, ())
     if session.progress.phase != "observing":
-        return _on_event_between(session, event), ()
-    return _on_observed(session, event, context)
+        return observing.on_event_between(session, event)
+    return observing.on_event(session, event, context)
 
 
 def _on_done(session: Session, done: Done, context: Context) -> Answer:
@@ -120,7 +112,7 @@ def _on_done(session: Session, done: Done, context: Context) -> Answer:
     if isinstance(done, LogsDiagnosed):
         return from_log.named(session, done, context), ()
     if isinstance(done, Diagnosed):
-        return _diagnosed(session, done.diagnosis, context)
+        return observing.diagnosed(session, done.diagnosis, context)
     session, effects = trying.on_undone(session, done)
     return _finish(session) if session.progress.then_done else (session, effects)
 
@@ -128,7 +120,7 @@ def _on_done(session: Session, done: Done, context: Context) -> Answer:
 def _on_effect_failed(session: Session, done: EffectFailed, context: Context) -> Answer:
     session = replace(session, notes=(*session.notes, done.text))
     if isinstance(done.effect, Diagnose):
-        return _diagnosed(session, None, context)
+        return observing.diagnosed(session, None, context)
     if isinstance(done.effect, DiagnoseLogs):
         return _finish(replace(session, verdict="stopped"))
     if isinstance(done.effect, WriteReport):

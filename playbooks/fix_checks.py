@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.requests import Request
+from playbooks import requests
 from playbooks.facts import lookup_for
 from playbooks.session import Check, Outcome
 from playbooks.verifying import with_conditions
@@ -13,15 +13,15 @@ from playbooks.verifying import with_conditions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from engine_probe.events import RequestAnswered
+    from engine_probe.events import Ready, RequestAnswered
     from engine_probe.facts import Fact
     from engine_probe.launch import Launch
+    from engine_probe.requests import Request
     from playbooks.session import FixStep
 
 _STEP, _BESIDE = "step-", "beside-"
-_HEALTH = "/health"
+_ASKED = "one-short-completion"
 _TIMEOUT_S = 60.0
-_OK = 200
 
 
 def step_check(number: int) -> str:
@@ -54,10 +54,9 @@ def beside_check(name: str) -> str:
 
 
 def beside_checks(names: Iterable[str]) -> tuple[Check, ...]:
-    """That each of these models answers beside the mended one."""
-    return tuple(
-        Check(beside_check(name), f"{name} answers beside it", f"GET {_HEALTH}: status {_OK}") for name in names
-    )
+    """That each of these models loads and answers beside the mended one."""
+    expected = requests.named(_ASKED).expected(0)
+    return tuple(Check(beside_check(name), f"{name} answers beside it", expected) for name in names)
 
 
 def asked_beside(check_id: str) -> str | None:
@@ -65,10 +64,13 @@ def asked_beside(check_id: str) -> str | None:
     return check_id.removeprefix(_BESIDE) if check_id.startswith(_BESIDE) else None
 
 
-def beside_request(check_id: str) -> Request:
-    return Request(id=check_id, path=_HEALTH, timeout_s=_TIMEOUT_S)
+def beside_request(check_id: str, ready: Ready | None) -> Request:
+    """`ready`: what the other model's load said when it came up."""
+    served = ready.served_models[0] if ready is not None and ready.served_models else ""
+    return requests.build(requests.named(_ASKED), check_id, served, 0, _TIMEOUT_S)
 
 
 def judge_beside(check: Check, answer: RequestAnswered) -> Check:
-    measured = f"status {answer.status}" if answer.status is not None else f"no answer: {answer.error}"
-    return replace(check, measured=measured, outcome=Outcome.PASS if answer.status == _OK else Outcome.FAIL)
+    judged = requests.named(_ASKED).judge(answer, 0)
+    outcome = Outcome.FAIL if judged.passed is False else Outcome.PASS  # an answer whose tokens nobody counts is one
+    return replace(check, measured=judged.measured, outcome=outcome)

@@ -1,7 +1,8 @@
 """What a fix under way is measured by: step by step a load, then the answers; and what comes next.
 
-A step that is not the last one is judged by the load of the model that it changes. The last one is verified in full,
-beside the models that served before. Where a check does not hold, nothing more is asked for.
+A step that is not the last one is judged by the load of the model that it changes. The last one is verified in full:
+all models of the deployment are up together, started as the deployment says, and each answers. Where a check does not
+hold, nothing more is asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from playbooks.context import captured_of, launch_named, with_progress
 from playbooks.effects import Load, SendRequest, StopLoad, WriteRevision
 from playbooks.exceptions import exception_line
 from playbooks.fix_steps import steps_of
+from playbooks.focus import looking_at, seen_of, still_loading
 from playbooks.observe import load_begins
 from playbooks.session import Outcome, Session
 
@@ -26,18 +28,19 @@ if TYPE_CHECKING:
     from playbooks.session import Check, FixOption, FixStep
 
 Answer = tuple[Session, tuple["Effect", ...]]
+_OF_THE_START = "deployment."
+"""Keys that change how or in which order the models start."""
 
 
 def touched(session: Session) -> tuple[str, ...]:
-    """Models that run with a change of the fix, or may: they are ended before it is undone."""
+    """Models that run with a change of the fix, or may, and those on their way: they are ended before it is undone."""
     steps = _steps(session)[: session.progress.fix_step + 1]
-    return tuple(dict.fromkeys((session.model, *(one.launch for one in steps))))
+    return tuple(dict.fromkeys((session.model, *(one.launch for one in steps), *still_loading(session))))
 
 
-def beside(session: Session, option: FixOption) -> tuple[str, ...]:
-    """Models that must serve beside the mended one in the end, in the deployment's order."""
-    wanted = {*session.progress.up_before, *(one.launch for one in steps_of(option, session))} - {session.model}
-    return tuple(one.name for one in session.deployment.models if one.name in wanted)
+def beside(session: Session) -> tuple[str, ...]:
+    """Models that must serve beside the mended one in the end, in the deployment's order: all the others."""
+    return tuple(one.name for one in session.deployment.models if one.name != session.model)
 
 
 def write_step(session: Session) -> Answer:
@@ -53,36 +56,69 @@ def begin_loads(session: Session, context: Context) -> Answer:
     if not _is_last(session):
         if not step.expect:
             return _next_step(_with_check(session, current_check(session), Outcome.PASS, "written"))
-        return load_next(with_progress(session, phase="verifying", queue=(step.launch,)), context)
-    others = beside(session, _applied(session))
-    first = [name for name in others if name not in session.progress.up or name == step.launch]
-    return load_next(with_progress(session, phase="verifying", queue=(*first, session.model)), context)
+        return _end_first(with_progress(session, phase="verifying", queue=(step.launch,)), context)
+    return _end_first(with_progress(session, phase="verifying", queue=_to_load(session, step)), context)
+
+
+def _to_load(session: Session, step: FixStep) -> tuple[str, ...]:
+    """What the last step is verified by: loads in the deployment's order, so that it holds as the user starts it.
+
+    Models that serve as they are go on; but none that comes after one that has to be loaded again, nor any where all
+    start at once, or the start itself was changed.
+    """
+    names = tuple(one.name for one in session.deployment.models)
+    if session.deployment.start == "parallel" or step.key.startswith(_OF_THE_START):
+        return names
+    changed = {session.model, step.launch}
+    first = next(number for number, name in enumerate(names) if name in changed or name not in session.progress.up)
+    return names[first:]
+
+
+def _end_first(session: Session, context: Context) -> Answer:
+    """End those of the queue that run, as they were before the step; then load."""
+    running = tuple(name for name in session.progress.queue if name in session.progress.open)
+    if not running:
+        return load_next(session, context)
+    session = with_progress(session, restarting=running)
+    session = replace(session, running=f"ending {', '.join(running)}, to load it again")
+    return session, tuple(map(StopLoad, running))
+
+
+def on_restarting_ended(session: Session, model: str, context: Context) -> Answer:
+    """One that is to be loaded again has ended; when all have, the loads begin."""
+    left = tuple(name for name in session.progress.restarting if name != model)
+    session = with_progress(session, restarting=left)
+    return (session, ()) if left else load_next(session, context)
 
 
 def load_next(session: Session, context: Context) -> Answer:
-    """Load the first of the queue; one that runs, as it was before the step, is ended first."""
-    name, *rest = session.progress.queue
-    if name in session.progress.open:
-        session = with_progress(session, restarting=name)
-        return replace(session, running=f"ending {name}, to load it again"), (StopLoad(name),)
-    session = with_progress(session, queue=tuple(rest), restarting=None)
-    session = load_begins(session, name, context)
-    session = _with_check(session, current_check(session), Outcome.RUNNING)
+    """Load the first of the queue, or all of it where the deployment starts its models in parallel."""
+    queue = session.progress.queue
+    names = queue if session.deployment.start == "parallel" else queue[:1]
+    session = with_progress(session, queue=queue[len(names) :], restarting=())
+    for name in names:
+        session = load_begins(session, name, context)
+        session = _with_check(session, check_of(session, name), Outcome.RUNNING)
+    session = looking_at(session, session.model if session.model in names else names[0])
     grade = _grade(session)
-    session = replace(session, running=f"loading {name} ({grade}) to verify{_of_steps(session)}")
-    return session, (Load(launch_named(session.deployment, name), grade),)
+    session = replace(session, running=f"loading {', '.join(names)} ({grade}) to verify{_of_steps(session)}")
+    return session, tuple(Load(launch_named(session.deployment, name), grade) for name in names)
 
 
 def on_loaded(session: Session, event: Event, context: Context) -> Answer:
-    """The load under way came to its end well: it is ready, or its configuration was built."""
+    """A load under way came to its end well: it is ready, or its configuration was built."""
+    waiting = still_loading(session)
+    if isinstance(event, Ready) and waiting:
+        return replace(looking_at(session, waiting[0]), running=f"loading {', '.join(waiting)} to verify"), ()
     if isinstance(event, Ready) and session.progress.queue:
         return load_next(session, context)
+    session = looking_at(session, session.model if _is_last(session) else _step(session).launch)
     if not _is_last(session):
         session = _judge_step(session, is_dry=not isinstance(event, Ready))
         return (session, ()) if verifying.broken(session.checks) else _next_step(session)
     session = replace(session, checks=verifying.judge_load(session, context))
     playbook = context.playbook(verifying.cause_of_fix(session, session.applied_fix or "").id)
-    others = (fix_checks.beside_check(name) for name in beside(session, _applied(session)))
+    others = (fix_checks.beside_check(name) for name in beside(session))
     return _go_on(with_progress(session, requests=(*verifying.wants_request(playbook), *others)), context)
 
 
@@ -106,7 +142,8 @@ def _go_on(session: Session, context: Context) -> Answer:
         session = replace(session, running=f"asking: {_check(session, name).title}")
         other = fix_checks.asked_beside(name)
         if other is not None:
-            return session, (SendRequest(other, fix_checks.beside_request(name)),)
+            request = fix_checks.beside_request(name, seen_of(session, other).ready)
+            return session, (SendRequest(other, request),)
         return session, (SendRequest(session.model, verifying.request_for(session, name, context)),)
     session = with_outcome(session, "verified")
     session = with_progress(session, phase="deciding")
@@ -129,15 +166,11 @@ def _judge_step(session: Session, *, is_dry: bool) -> Session:
 
 
 def with_failure(session: Session, event: Failed) -> Session:
-    """A load ended by itself: the check that was under way failed, or that of the other model."""
-    root = session.progress.root
-    is_under_way = event.model in (session.model, session.progress.loading)
-    measured = exception_line(root) if root is not None and is_under_way else event.reason
-    other = fix_checks.beside_check(event.model or "")
-    name = current_check(session)
-    if not is_under_way and any(one.id == other for one in session.checks):
-        name = other
-    return _with_check(session, name, Outcome.FAIL, measured)
+    """A load ended by itself: the check of its model failed, or the request that it was asked."""
+    model = event.model or session.model
+    root = seen_of(session, model).root
+    measured = exception_line(root) if root is not None else event.reason
+    return _with_check(session, check_of(session, model), Outcome.FAIL, measured)
 
 
 def with_refusal(session: Session, text: str) -> Session:
@@ -147,13 +180,18 @@ def with_refusal(session: Session, text: str) -> Session:
 
 def current_check(session: Session) -> str:
     """The id of the check that is under way."""
-    progress = session.progress
-    if progress.requests:
-        return progress.requests[0]
-    if not _is_last(session):
-        return fix_checks.step_check(progress.fix_step)
-    is_other = progress.phase == "verifying" and progress.loading in beside(session, _applied(session))
-    return fix_checks.beside_check(progress.loading or "") if is_other else verifying.LOADS
+    return check_of(session, session.progress.loading or session.model)
+
+
+def check_of(session: Session, model: str) -> str:
+    """The id of the check that the load of `model` decides, or that is asked of it just now."""
+    requests = session.progress.requests
+    asked = (fix_checks.asked_beside(requests[0]) or session.model) if requests else None
+    if asked == model:
+        return requests[0]
+    if not _is_last(session) and model == _step(session).launch:
+        return fix_checks.step_check(session.progress.fix_step)
+    return verifying.LOADS if model == session.model else fix_checks.beside_check(model)
 
 
 def _applied(session: Session) -> FixOption:

@@ -8,7 +8,7 @@ from engine_probe.facts import Known, Unknown
 from playbooks.gpu_shares import default_share
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Deployment, Launch
@@ -58,6 +58,24 @@ def neighbour_facts(
         name: Known(value, "declared", origin) if value is not None else Unknown(reasons.get(name, "it is not said"))
         for name, value in values.items()
     }
+
+
+def facts_at_failure(
+    model: str, loading: Collection[str], up: Collection[str], stages: Mapping[str, str]
+) -> dict[str, Fact]:
+    """What the other models of the deployment did when `model` failed, as this session saw it."""
+    others = [name for name in loading if name != model]
+    serving = [name for name in up if name != model]
+    stage = stages.get(others[0]) if len(others) == 1 else None
+    origin = f"this session, when {model} failed"
+    values: dict[str, Value | None] = {
+        "neighbours.are_loading": bool(others),
+        "neighbours.loading": " ".join(others) or None,
+        "neighbours.loading_stage": stage or None,
+        "neighbours.serving": " ".join(serving) or None,
+    }
+    reason = Unknown("there were several" if len(others) > 1 else "there was none")
+    return {name: reason if value is None else Known(value, "measured", origin) for name, value in values.items()}
 
 
 def _utilization(launch: Launch, version: str | None) -> float | None:

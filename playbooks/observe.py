@@ -25,6 +25,7 @@ from engine_probe.run_log_lines import line_count
 from engine_probe.stage_names import STAGES
 from playbooks.context import with_progress
 from playbooks.exceptions import exception_line, root_exception
+from playbooks.focus import looking_at, turning_to
 from playbooks.patterns import compile_pattern
 from playbooks.progress import load_log
 from playbooks.session import Session, StageTime
@@ -41,7 +42,8 @@ _RELEASE_FACTS = frozenset({"engine.vllm_version"})
 
 
 def load_begins(session: Session, model: str, context: Context) -> Session:
-    """Forget what the last load printed, so that no old number stands for a new one."""
+    """Look at the load that begins; forget what the model's last one printed: no old number stands for a new one."""
+    session = turning_to(session, model)
     stale = context.wordings.fact_names() - _RELEASE_FACTS
     facts = {name: fact for name, fact in session.facts.items() if name not in stale}
     stages = tuple(StageTime(stage, "not reached") for stage in STAGES)
@@ -62,17 +64,25 @@ def load_begins(session: Session, model: str, context: Context) -> Session:
 
 
 def log_file(session: Session, model: str | None = None) -> str:
-    """The name under which the case keeps what the last load of `model` prints; None: of the load under way."""
-    return load_log(session.progress.loads.get(model or "", session.progress.load_number))
+    """The name under which the case keeps what the last load of `model` prints; None: of the load that is looked at."""
+    return load_log(session.progress.loads.get(model or session.progress.loading or "", session.progress.load_number))
 
 
-def observe(session: Session, event: Event, context: Context) -> Session:  # noqa: PLR0911 - one a kind
+def observe(session: Session, event: Event, context: Context) -> Session:
     """The session with `event` taken in. Decides nothing."""
     if isinstance(event, (Warming, Warmed)):
         return _observe_warming(session, event)
-    if event.model != session.progress.loading and not isinstance(event, (Ended, Failed)):
+    looked_at = session.progress.loading
+    if event.model is None or event.model == looked_at or looked_at is None:
+        return _observe_load(session, event, context)
+    if event.model not in session.progress.aside:
         return session
-    if event.model == session.progress.loading and (count := line_count(event)):
+    return looking_at(_observe_load(looking_at(session, event.model), event, context), looked_at)
+
+
+def _observe_load(session: Session, event: Event, context: Context) -> Session:
+    """Of the load that is looked at."""
+    if count := line_count(event):
         session = with_progress(session, lines=session.progress.lines + count)
     if isinstance(event, Text):
         # A record carries the same words and better: the text only gives its line number.
@@ -175,11 +185,10 @@ def _observe_outcome(session: Session, event: Event, context: Context) -> Sessio
         session = _with_facts(session, {"load.is_serving": False}, "measured", "the load failed")
         return with_progress(session, failure=event)
     if isinstance(event, Ended):
-        gone = {model}
         return with_progress(
             session,
-            open=tuple(name for name in progress.open if name not in gone),
-            up=tuple(name for name in progress.up if name not in gone),
+            open=tuple(name for name in progress.open if name != model),
+            up=tuple(name for name in progress.up if name != model),
         )
     return session
 

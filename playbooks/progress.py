@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from engine_probe.events import Failed, Ready
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
+    from playbooks.session import StageTime
 
 Phase = Literal[
     "not begun",
@@ -31,14 +32,33 @@ def load_log(number: int) -> str:
 
 
 @dataclass(frozen=True)
+class Watched:
+    """What was seen of a model's load while another one is looked at: see playbooks/focus.py."""
+
+    stages: tuple[StageTime, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    lines: int = 0
+    root: Mapping[str, Any] | None = None
+    failure: Failed | None = None
+    ready: Ready | None = None
+    config_built: bool = False
+    log_checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Progress:
-    """`open` are loads that have begun and not ended; `queue` those to load next, one after the other."""
+    """`open` are loads that have begun and not ended; `queue` those to load next, in order, or all at once."""
 
     phase: Phase = "not begun"
     open: tuple[str, ...] = ()
     up: tuple[str, ...] = ()
     queue: tuple[str, ...] = ()
     loading: str | None = None
+    """The model whose load is looked at: what is said here and in the session of stages and facts is of this one."""
+    aside: Mapping[str, Watched] = field(default_factory=dict)
+    """The same of the other models' loads."""
+    failed: str | None = None
+    """The model whose failure the case is about: of several the one that failed first."""
     load_number: int = 0
     loads: Mapping[str, int] = field(default_factory=dict)
     """Number of the last load of each model."""
@@ -59,8 +79,8 @@ class Progress:
     requests: tuple[str, ...] = ()
     """Ids of the checks that still want a request; the first is under way."""
     experiment: tuple[str, str] | None = None
-    restarting: str | None = None
-    """The model that is being ended to be loaded again as the fix wants it."""
+    restarting: tuple[str, ...] = ()
+    """Models that are being ended, to be loaded again as the fix wants it."""
     up_before: tuple[str, ...] = ()
     """Models that served when this one failed: a fix is verified beside them."""
     fix_step: int = 0
@@ -70,5 +90,7 @@ class Progress:
     before: Deployment | None = None
     """The deployment before the applied fix."""
     facts_before: Mapping[str, Fact] = field(default_factory=dict)
+    packages_changed: bool = False
+    """The engine's packages are others than its warm process has imported: loads are cold."""
     then_done: bool = False
     """The report follows once the way back is gone."""

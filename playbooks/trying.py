@@ -13,6 +13,7 @@ from playbooks.effects import StopLoad, UndoRevision, WriteRevision
 from playbooks.facts import lookup_for
 from playbooks.fix_steps import steps_of
 from playbooks.fixing import with_value
+from playbooks.focus import looking_at
 from playbooks.patterns import to_value
 from playbooks.session import Session, Step
 
@@ -40,7 +41,7 @@ def apply_fix(session: Session, decision: ApplyFix, context: Context) -> Answer:
     checks = (
         *fix_checks.step_checks(steps_of(option, session)),
         *verifying.checks_of(playbook, option, 0, _lookup_after(session, option)),
-        *fix_checks.beside_checks(fix_loads.beside(session, option)),
+        *fix_checks.beside_checks(fix_loads.beside(session)),
     )
     session = replace(session, applied_fix=option.id, step=Step.VERIFY, checks=checks, verdict=None)
     session = with_progress(session, before=session.deployment, fix_step=0, written=0, requests=(), stopping=False)
@@ -77,12 +78,12 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:  # noq
     if progress.phase == "undoing" or progress.stopping:
         return session, ()
     if isinstance(event, Failed):
-        return (session, ()) if event.model == progress.restarting else (fix_loads.with_failure(session, event), ())
+        return (session, ()) if event.model in progress.restarting else (fix_loads.with_failure(session, event), ())
     if isinstance(event, RequestAnswered):
         if progress.requests[:1] != (event.id,) or verifying.broken(session.checks):
             return session, ()
         return _or_back(fix_loads.on_answer(session, event, context))
-    if event.model != progress.loading:
+    if event.model not in progress.open:
         return session, ()
     if isinstance(event, Hung):
         reason = f"nothing moved for {event.silent_seconds:.0f} s"
@@ -100,11 +101,11 @@ def _on_ended(session: Session, event: Ended, context: Context) -> Answer:
         return (session, ()) if is_waited_for else undo(session)
     if verifying.broken(session.checks):
         return go_back(session)
-    if event.model == progress.restarting:
-        return fix_loads.load_next(session, context)
+    if event.model in progress.restarting:
+        return fix_loads.on_restarting_ended(session, event.model or "", context)
     if event.model == progress.loading and progress.config_built:
         return _or_back(fix_loads.on_loaded(session, ConfigBuilt(event.model or ""), context))
-    return go_back(session) if event.model in (session.model, progress.loading) else (session, ())
+    return go_back(session)
 
 
 def _or_back(answer: Answer) -> Answer:
@@ -130,6 +131,7 @@ def undo(session: Session) -> Answer:
 
 def on_undone(session: Session, done: RevisionUndone) -> Answer:
     """The file is as it was: offer the next fix, if one is left."""
+    session = looking_at(session, session.model)
     held = not verifying.broken(session.checks)
     was_verified = any(one.id == session.applied_fix and one.outcome == "verified" for one in session.fixes)
     note = _why_undone(session, held, was_verified)
@@ -147,7 +149,7 @@ def on_undone(session: Session, done: RevisionUndone) -> Answer:
         facts=dict(session.progress.facts_before),
     )
     session = with_progress(
-        session, phase="deciding", stopping=False, before=None, requests=(), queue=(), restarting=None
+        session, phase="deciding", stopping=False, before=None, requests=(), queue=(), restarting=()
     )
     left = [one for one in session.fixes if _is_left(one)]
     return replace(session, verdict=session.verdict or (None if left else "not verified")), ()
