@@ -52,6 +52,10 @@ NEIGHBOURS = (
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),
+    ("neighbours.are_loading", "another model was loading", "", "another one was still loading when this one failed"),
+    ("neighbours.loading", "models that were loading", "", "their names, separated by spaces"),
+    ("neighbours.loading_stage", "stage of the model that was loading", "", "where it stood, where it was one"),
+    ("neighbours.serving", "models that served", "", "names of those that served when this one failed"),
     (
         "deployment.free_gpus",
         "GPUs that no model uses",
