@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Load:
-    """Load `launch` with `grade` (dry, warm, cold)."""
+    """Load `launch` with `grade` (dry, warm, cold). `watches_gpus`: what others do there meanwhile is a fact."""
 
     launch: Launch
     grade: str
+    watches_gpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,36 @@ class DiagnoseLogs:
 
 
 @dataclass(frozen=True)
+class LookAtFiles:
+    """Look at the files of a model that serves, before its answers are judged."""
+
+    launch: Launch
+    deployment: Deployment
+
+
+@dataclass(frozen=True)
+class Examine:
+    """Do a named experiment of kind `examine`; the session goes on, and `Examined` comes when it is over."""
+
+    name: str
+    launch: Launch
+    deployment: Deployment
+    facts: Mapping[str, Fact]
+
+
+@dataclass(frozen=True)
+class StopExamine:
+    """End the examination under way: `Examined` comes at once, and says so."""
+
+
+@dataclass(frozen=True)
 class WriteReport:
     """Write the case's report."""
 
 
-Effect = Load | SendRequest | StopLoad | Diagnose | DiagnoseLogs | WriteRevision | UndoRevision | WriteReport
+Effect = (
+    Load | SendRequest | StopLoad | Diagnose | DiagnoseLogs | WriteRevision | UndoRevision | LookAtFiles | WriteReport
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +153,38 @@ class LogsDiagnosed:
 
 
 @dataclass(frozen=True)
+class FilesSeen:
+    """What a look at a model's files tells about its answers. `why_not`: nothing could be looked at, and why."""
+
+    model: str
+    why_not: str | None = None
+    tensors: int = 0
+    missing: tuple[str, ...] = ()
+    """The first names that the model's class wants and no file has."""
+    missing_count: int = 0
+    unknown_class: str | None = None
+    """Why it cannot be said that no tensor is missing."""
+    not_finite: tuple[str, ...] = ()
+    """The first tensors of whose sample some values are no numbers."""
+    not_finite_count: int = 0
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    """Adapters that cannot change an answer, and why."""
+    template: str | None = None
+    """The chat template: `given`, `none`, or `lost` (none, though the tokenizer has the marks of a chat)."""
+    pools: bool = False
+    """It gives embeddings, scores or classes instead of text."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What an experiment measured. `why_not`: it could not be done, or not to its end."""
+
+    name: str
+    facts: Mapping[str, Fact]
+    why_not: str | None = None
+
+
+@dataclass(frozen=True)
 class ReportWritten:
     path: str
 
@@ -139,4 +197,4 @@ class EffectFailed:
     text: str
 
 
-Done = RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | ReportWritten | EffectFailed
+Done = RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | FilesSeen | Examined | ReportWritten | EffectFailed

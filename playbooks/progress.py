@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from engine_probe.events import Failed, Ready
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
+    from playbooks.effects import FilesSeen
     from playbooks.session import StageTime
 
 Phase = Literal[
@@ -78,6 +79,14 @@ class Progress:
     """Ids of the verification's log checks whose line was seen."""
     requests: tuple[str, ...] = ()
     """Ids of the checks that still want a request; the first is under way."""
+    attempt: int = 0
+    """Answers to the first of `requests` that did not decide: of a model that pools, another path is tried."""
+    files: FilesSeen | None = None
+    """Of the model whose answers are judged."""
+    numbers: tuple[float | None, ...] = ()
+    """Log probabilities of its answer without an adapter."""
+    asking: tuple[str, ...] = ()
+    """Models that serve and whose answers are to be looked at; the first is under way."""
     experiment: tuple[str, str] | None = None
     restarting: tuple[str, ...] = ()
     """Models that are being ended, to be loaded again as the fix wants it."""

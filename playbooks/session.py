@@ -144,10 +144,21 @@ class Check:
     outcome: Outcome = Outcome.PENDING
     reason: str | None = None
     optional: bool = False
+    may_abstain: bool = False
+    """Where it cannot be decided the fix is verified all the same, and what was not decided is said."""
     conditions: tuple[str, ...] = ()
     """What decides, as the playbook writes it; empty where an answer or the load itself decides."""
     brief: str = ""
     """`expected` for a narrow screen, where that is shorter: `KV cache tokens ≥ 1,408`."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How a fix is proved beyond its playbook's own checks; see playbooks/proof.py."""
+
+    concurrent: int = 8
+    """Requests at once; 0: no load test."""
+    burst_seconds: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -187,5 +198,6 @@ class Session:
     """Folders that hold whole files of the models, as a person gave them (`--files-from DIR`)."""
     outside: tuple[str, ...] = ()
     """What the applied fix has changed outside the deployment file, and the commands that go back, a line each."""
+    proof: Proof = Proof()
     progress: Progress = field(default_factory=Progress)
     """What the state machine needs to go on; no screen draws it."""

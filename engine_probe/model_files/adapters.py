@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.model_files.headers import NoHeaderError, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from engine_probe.model_files.headers import TensorPlace
+
 _LORA_A = re.compile(r"\.(?P<module>[^.]+)\.lora_A(?:\.[^.]+)?\.weight$")
+_LORA_B = re.compile(r"\.lora_B(?:\.[^.]+)?\.weight$")
+_PREFIX = re.compile(r"^base_model\.model\.")
+_STEP_BYTES = 1 << 20
 _LORA = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector")
 _LARGEST_JSON_BYTES = 32 << 20
 
@@ -48,6 +54,42 @@ def read_adapter(folder: Path) -> Adapter:
     if not isinstance(config, dict):
         raise ValueError(f"{path} holds no JSON object")
     return _adapter(config, folder)
+
+
+def without_effect(folder: Path, modules: Collection[str]) -> str | None:
+    """Why an adapter cannot change an answer: its B matrices are zero, or none of its modules is one of `modules`.
+
+    None: nothing speaks against it, or its tensors cannot be read.
+    """
+    file = folder / "adapter_model.safetensors"
+    try:
+        header = read_header(file)
+        pairs = [(name, place) for name, place in header.tensors.items() if _LORA_B.search(name)]
+        if not pairs:
+            return None
+        with file.open("rb") as content:
+            if all(_is_zero(content.fileno(), header.data_offset, place) for _, place in pairs):
+                return f"all of its {len(pairs)} B matrices are zero"
+    except (NoHeaderError, OSError):
+        return None
+    wanted = {_PREFIX.sub("", _LORA_B.sub("", name)) for name, _ in pairs}
+    if modules and not any(_last_parts(one) in {_last_parts(two) for two in modules} for one in wanted):
+        return f"none of its {len(wanted)} modules is one of this model, such as {min(wanted)}"
+    return None
+
+
+def _last_parts(name: str) -> str:
+    """From the layers on, without what a wrapper puts before: `layers.0.mlp.up_proj`."""
+    before, found, rest = name.partition("layers.")
+    return found + rest if found else before.rpartition(".")[2]
+
+
+def _is_zero(file: int, offset: int, place: TensorPlace) -> bool:
+    for start in range(place.start, place.end, _STEP_BYTES):
+        content = os.pread(file, min(_STEP_BYTES, place.end - start), offset + start)
+        if content.strip(b"\0"):
+            return False
+    return True
 
 
 def _adapter(config: Mapping[str, Any], folder: Path) -> Adapter:

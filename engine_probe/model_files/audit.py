@@ -61,7 +61,7 @@ def audit(folder: Path) -> Audit:
     headers: dict[str, Header] = {}
     troubles: list[Trouble] = []
     for name in names:
-        trouble, header = _look(folder / name)
+        trouble, header = look(folder / name)
         troubles += [trouble] if trouble is not None else []
         if header is not None:
             headers[name] = header
@@ -79,13 +79,19 @@ def audit(folder: Path) -> Audit:
     )
 
 
+def is_known(name: str) -> bool:
+    """Weights, a tokenizer, or one of the JSON files that vLLM reads."""
+    return _is_weights(name) or name in _JSON_FILES or name in _TOKENIZERS or name.endswith(_INDEX_SUFFIX)
+
+
 def _is_weights(name: str) -> bool:
     return name.endswith((".safetensors", ".bin", ".pt", ".pth", ".gguf")) and not name.startswith("training_args")
 
 
-def _look(path: Path) -> tuple[Trouble | None, Header | None]:
-    name = path.name
-    if not (_is_weights(name) or name in _JSON_FILES or name in _TOKENIZERS or name.endswith(_INDEX_SUFFIX)):
+def look(path: Path, name: str | None = None) -> tuple[Trouble | None, Header | None]:
+    """One file; nothing is said of one that is neither weights nor known. `name`: what it is to be, if not its own."""
+    name = name or path.name
+    if not is_known(name):
         return None, None
     try:
         if not path.is_file():
@@ -95,15 +101,16 @@ def _look(path: Path) -> tuple[Trouble | None, Header | None]:
             head = content.read(512)
     except OSError as error:
         return Trouble(name, "unreadable", f"cannot be read: {error.strerror or error}"), None
-    kind = _impostor(head, size)
+    kind = impostor(head, size)
     if kind is not None:
         return Trouble(name, *kind), None
     if name.endswith(".safetensors"):
-        return _look_at_safetensors(path)
-    return _look_at_other(path, head), None
+        return _look_at_safetensors(path, name)
+    return _look_at_other(path, name, head), None
 
 
-def _impostor(head: bytes, size: int) -> tuple[Kind, str] | None:
+def impostor(head: bytes, size: int) -> tuple[Kind, str] | None:
+    """What a file of these first bytes is instead of what its name says, whatever that is."""
     if size == 0:
         return "empty", "is empty"
     if head.startswith(_LFS):
@@ -113,25 +120,24 @@ def _impostor(head: bytes, size: int) -> tuple[Kind, str] | None:
     return None
 
 
-def _look_at_safetensors(path: Path) -> tuple[Trouble | None, Header | None]:
+def _look_at_safetensors(path: Path, name: str) -> tuple[Trouble | None, Header | None]:
     try:
         header = read_header(path)
     except NoHeaderError as error:
         kind: Kind = "truncated" if "ends inside" in str(error) or "too few" in str(error) else "no-header"
-        return Trouble(path.name, kind, str(error)), None
+        return Trouble(name, kind, str(error)), None
     except OSError as error:
-        return Trouble(path.name, "unreadable", f"cannot be read: {error.strerror or error}"), None
+        return Trouble(name, "unreadable", f"cannot be read: {error.strerror or error}"), None
     if header.missing_bytes:
         text = f"is cut: {header.missing_bytes:,} of its {header.tensor_bytes:,} bytes of tensors are missing"
-        return Trouble(path.name, "truncated", text), header
+        return Trouble(name, "truncated", text), header
     extra = header.file_bytes - header.data_offset - header.tensor_bytes
     if extra:
-        return Trouble(path.name, "wrong-size", f"is {extra:,} bytes longer than its header says"), header
+        return Trouble(name, "wrong-size", f"is {extra:,} bytes longer than its header says"), header
     return None, header
 
 
-def _look_at_other(path: Path, head: bytes) -> Trouble | None:
-    name = path.name
+def _look_at_other(path: Path, name: str, head: bytes) -> Trouble | None:
     if name.endswith(".json") and _json(path) is None:
         return Trouble(name, "not-json", "holds no JSON object")
     if name.endswith((".bin", ".pt", ".pth")) and head.startswith(b"PK") and not zipfile.is_zipfile(path):
