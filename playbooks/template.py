@@ -116,10 +116,15 @@ def _texts(spec: Playbook) -> Texts:
         yield ("fixes", number, "you_lose"), fix.you_lose
 
 
-def new_playbook(name: str, family: str) -> str:
-    """The text of the new file. Raises InputError for a name or a family that cannot be."""
+def check_name(name: str, family: str) -> None:
+    """Raises InputError for a name or a family that cannot be."""
     if not _NAME.fullmatch(name):
         raise InputError(f"{name!r} is no id: lower-case words with dashes, such as kv-cache-too-small")
     if family not in FAMILIES:
         raise InputError(f"there is no family {family!r}", allowed=FAMILIES, nearest=nearest_word(family, FAMILIES))
+
+
+def new_playbook(name: str, family: str) -> str:
+    """The text of the new file. Raises InputError for a name or a family that cannot be."""
+    check_name(name, family)
     return _TEXT.replace("NAME", name).replace("FAMILY", family)

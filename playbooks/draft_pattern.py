@@ -1,0 +1,77 @@
+"""A pattern made from one real error: its words as they are, numbers as named groups, paths and names left open."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from engine_probe.redact import MASKED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CLASS = re.compile(r"^[\w.]+(?:Error|Exception|Exit|Interrupt|Warning): ")
+_VALIDATION = re.compile(r"^\d+ validation errors? for \w+ (?:\S+ )?(?:Value error|Assertion failed), ")
+_DUMP = re.compile(r" ?\[type=\w+, input_value=.*$", re.DOTALL)
+"""Pydantic's frame around what a check of vLLM's says."""
+_PIECES = re.compile(
+    r"(?P<path>(?<![\w/])(?:~|\.{1,2})?/[^\s'\",;()]+)"
+    r"|(?P<number>(?<![\w.])-?\d+(?:\.\d+)?(?![\w]|\.\d))"
+    r"|(?P<hex>\b0x[0-9a-fA-F]+\b)"
+)
+_LAST_WORD = re.compile(r"([A-Za-z]\w*)\W*$")
+_LONGEST = 220
+_MOST_GROUPS = 6
+
+
+def pattern_of(line: str, names: Iterable[str] = ()) -> str:
+    """A pattern as playbooks write them, for the message of `line`. `names`: what differs from case to case."""
+    message = _cut(message_of(line))
+    taken: list[str] = []
+    out, at = [], 0
+    for found in _PIECES.finditer(message):
+        out.append(_escaped(message[at : found.start()], names))
+        out.append(_open(found, message[: found.start()], taken))
+        at = found.end()
+    out.append(_escaped(message[at:], names))
+    pattern = re.sub(r"(?:\\S\+)+", r"\\S+", "".join(out)).removeprefix(r"\S+").strip()
+    # what may begin anywhere in a long run of digits takes quadratic time
+    return rf"(?<!\d){pattern}" if pattern.startswith(("(?P<", "-?")) else pattern
+
+
+def message_of(line: str) -> str:
+    """What went wrong, without the exception's class and what a library wraps around it."""
+    text = " ".join(line.split())
+    message = _VALIDATION.sub("", _CLASS.sub("", text, count=1), count=1)
+    return _DUMP.sub("", message) or text
+
+
+def _cut(message: str) -> str:
+    """Long messages end in advice that changes from release to release: the first sentences tell."""
+    if len(message) <= _LONGEST:
+        return message
+    return message[:_LONGEST].rpartition(" ")[0] or message[:_LONGEST]
+
+
+def _open(found: re.Match[str], before: str, taken: list[str]) -> str:
+    if found["path"] is not None:
+        return r"\S+"
+    if found["hex"] is not None:
+        return r"0x[0-9a-f]+"
+    what = r"-?\d+(?:\.\d+)?" if "." in found["number"] else r"-?\d+"
+    if len(taken) >= _MOST_GROUPS:
+        return what
+    word = _LAST_WORD.search(before)
+    name = re.sub(r"[^a-z0-9_]", "", word[1].lower())[:24].strip("_") if word else ""
+    name = name if name and not name[0].isdigit() else "number"
+    name = name if name not in taken else next(f"{name}_{n}" for n in range(2, 99) if f"{name}_{n}" not in taken)
+    taken.append(name)
+    return f"(?P<{name}>{what})"
+
+
+def _escaped(text: str, names: Iterable[str]) -> str:
+    """A space stays a space: it means any white space."""
+    pattern = re.escape(text).replace(r"\ ", " ").replace(re.escape(MASKED), r"\S+")
+    for name in sorted((one for one in names if len(one) > 2), key=len, reverse=True):
+        pattern = pattern.replace(re.escape(name).replace(r"\ ", " "), r"\S+")
+    return pattern
