@@ -15,6 +15,7 @@ from engine_probe.child.bootstrap import CODE
 from engine_probe.child_archive import child_archive
 from engine_probe.engine import EngineError
 from engine_probe.following import Following, Limits, unanswered
+from engine_probe.load_conditions import LoadConditions
 from engine_probe.logs.stage_tracker import StageTracker
 from engine_probe.logs.stages import read_wordings
 from engine_probe.masking import masked
@@ -55,6 +56,8 @@ class Probe:
         self._owns = owns if engine.is_local else None
         self.limits = limits or Limits()
         self.keep_port = keep_port
+        self.conditions = LoadConditions()
+        """What every load from now on lives under."""
         self._wordings = read_wordings()
         self._process: asyncio.subprocess.Process | None = None
         self._queue: asyncio.Queue[ev.Event | None] = asyncio.Queue()
@@ -154,6 +157,7 @@ class Probe:
                 hang_s=self.limits.hang_s,
                 keep_port=self.keep_port,
                 is_local=self.engine.is_local,
+                conditions=self.conditions,
             )
         )
 

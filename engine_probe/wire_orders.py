@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine_probe.launch import Launch
+    from engine_probe.load_conditions import LoadConditions
     from engine_probe.requests import Request
 
 
@@ -18,7 +19,9 @@ def warm_order(launches: Sequence[Launch]) -> dict[str, Any]:
     return {"do": "warm", "model_dirs": [launch.model for launch in launches], "env": env}
 
 
-def load_order(launch: Launch, grade: str, *, hang_s: float, keep_port: bool, is_local: bool) -> dict[str, Any]:
+def load_order(
+    launch: Launch, grade: str, *, hang_s: float, keep_port: bool, is_local: bool, conditions: LoadConditions
+) -> dict[str, Any]:
     """`is_local`: relative paths of the launch are meant from here."""
     return {
         "do": "load",
@@ -30,6 +33,7 @@ def load_order(launch: Launch, grade: str, *, hang_s: float, keep_port: bool, is
         "grade": grade,
         "keep_port": keep_port,
         "hang_s": hang_s,
+        "conditions": conditions.order(),
     }
 
 

@@ -10,9 +10,9 @@ import signal
 import sys
 import traceback
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from engine_probe.child import dry, prctl
+from engine_probe.child import conditions, dry, prctl
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class ForkOrder:
     grade: str
     private_dir: str
     keeper: int
+    conditions: dict[str, Any]
 
 
 def set_title(title: str) -> None:
@@ -54,6 +55,7 @@ def _run_as_main(order: ForkOrder) -> NoReturn:
     status = 0
     try:
         set_title(" ".join(order.argv))
+        conditions.apply(order.conditions)
         os.environ.clear()
         os.environ.update(order.env)
         os.chdir(order.cwd)

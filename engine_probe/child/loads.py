@@ -100,7 +100,9 @@ class Loads:
             if changed:
                 load.become_cold(f"cold instead of warm: {', '.join(changed)} is read when vLLM is imported")
         if warm is None or load.grade == "cold":
-            load.begun(spawn(command(load.argv), load.env, load.text.writer, load.order.cwd))
+            load.begun(
+                spawn(command(load.argv), load.env, load.text.writer, load.order.cwd, under=load.order.conditions)
+            )
         else:
             warm.load(load)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Union
 
 _GRADES = ("dry", "warm", "cold")
@@ -21,7 +21,7 @@ class WarmOrder:
 
 @dataclass(frozen=True)
 class LoadOrder:
-    """Load one model. `hang_s`: seconds without progress after which it counts as hung."""
+    """Load one model. `hang_s`: seconds without progress after which it counts as hung; `conditions`: conditions.py."""
 
     model: str
     argv: list[str]
@@ -31,6 +31,7 @@ class LoadOrder:
     keep_port: bool
     hang_s: float
     model_dirs: list[str]
+    conditions: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ def _load(content: dict[str, Any]) -> LoadOrder:
         keep_port=bool(content.get("keep_port", False)),
         hang_s=float(content.get("hang_s", 300.0)),
         model_dirs=_words(content, "model_dirs"),
+        conditions=_conditions(content),
     )
 
 
@@ -141,6 +143,13 @@ def _stop(content: dict[str, Any]) -> StopOrder:
 
 def _own(content: dict[str, Any]) -> OwnOrder:
     return OwnOrder(_text(content, "folder"))
+
+
+def _conditions(content: dict[str, Any]) -> dict[str, Any]:
+    value = content.get("conditions") or {}
+    if not isinstance(value, dict):
+        raise ValueError("conditions is an object")
+    return value
 
 
 def _text(content: dict[str, Any], key: str) -> str:

@@ -83,7 +83,9 @@ class WarmProcess:
     def _hand_over(self, load: Load) -> None:
         """The order goes by file: one in the channel could be cut, and a full channel would hold the keeper up."""
         private_dir = self._context.private_dir
-        order = ForkOrder(load.argv, load.env, load.order.cwd, load.grade, private_dir, self._adopter)
+        order = ForkOrder(
+            load.argv, load.env, load.order.cwd, load.grade, private_dir, self._adopter, load.order.conditions
+        )
         self._orders_written += 1
         path = os.path.join(private_dir, f"order-{self._orders_written}.json")
         try:
