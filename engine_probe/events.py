@@ -136,6 +136,10 @@ class MemorySample(Event):
     host_total_bytes: Optional[int] = None
     read_bytes: Optional[int] = None
     """Bytes that the tree has read from storage since it started."""
+    limit_bytes: Optional[int] = None
+    """The tightest memory limit of the control groups that the load is in; null: none."""
+    limit_used_bytes: Optional[int] = None
+    """What is used of it by all that is in that group, without file cache."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +227,8 @@ class Failed(Event):
     exceptions: List[Dict[str, Any]] = field(default_factory=list)
     """The first exception chain that any process logged or printed, innermost cause first (see LogRecord)."""
     seconds: float = 0.0
+    oom_kills: Optional[int] = None
+    """Processes that the kernel killed for memory in the load's control group while it went on; null: not counted."""
 
 
 @dataclass(frozen=True)

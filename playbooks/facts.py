@@ -77,6 +77,18 @@ _MEASURED = (
     FactInfo("weights.on_disk_gib", "weights on disk", "GiB", "tensors in the safetensors files, by their headers"),
     FactInfo("host.available_gib", "free host memory", "GiB", "host memory free for new processes"),
     FactInfo("host.total_gib", "host memory", "GiB", "host memory"),
+    FactInfo(
+        "host.room_gib",
+        "main memory for all models",
+        "GiB",
+        "main memory that was free, within all limits, before the first load",
+    ),
+    FactInfo(
+        "host.oom_kills",
+        "processes killed for memory",
+        "processes",
+        "by the kernel, in the load's control group, while the load went on",
+    ),
     FactInfo("gpu.total_gib", "memory of the smallest GPU", "GiB", "memory of the launch's smallest GPU"),
     FactInfo(
         "gpu.free_before_launch_gib",

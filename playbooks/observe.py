@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 _GIB = 2**30
 _WARMING = "importing vLLM once (warm-up); then "
+_OOM_KILLS = "host.oom_kills"
 _RELEASE_FACTS = frozenset({"engine.vllm_version"})
 
 
 def load_begins(session: Session, model: str, context: Context) -> Session:
     """Look at the load that begins; forget what the model's last one printed: no old number stands for a new one."""
     session = turning_to(session, model)
-    stale = context.wordings.fact_names() - _RELEASE_FACTS
+    stale = (context.wordings.fact_names() | {_OOM_KILLS}) - _RELEASE_FACTS
     facts = {name: fact for name, fact in session.facts.items() if name not in stale}
     stages = tuple(StageTime(stage, "not reached") for stage in STAGES)
     session = replace(session, facts=facts, stages=stages)
@@ -164,8 +165,19 @@ def _observe_stage(session: Session, event: StageEntered | StageLeft) -> Session
 
 def _observe_memory(session: Session, sample: MemorySample) -> Session:
     sizes = {"host.available_gib": sample.host_available_bytes, "host.total_gib": sample.host_total_bytes}
+    sizes["host.ram_limit_gib"] = sample.limit_bytes
+    if "host.room_gib" not in session.facts:  # by the first load, before it has taken anything
+        sizes["host.room_gib"] = _room(sample)
     values: dict[str, Value] = {name: round(size / _GIB, 2) for name, size in sizes.items() if size is not None}
     return _with_facts(session, values, "measured", "this host, during the load")
+
+
+def _room(sample: MemorySample) -> int | None:
+    """Bytes that all models together can have."""
+    found = [] if sample.host_available_bytes is None else [sample.host_available_bytes]
+    if sample.limit_bytes is not None and sample.limit_used_bytes is not None:
+        found.append(sample.limit_bytes - sample.limit_used_bytes)
+    return min(found, default=None)
 
 
 def _observe_outcome(session: Session, event: Event, context: Context) -> Session:
@@ -183,6 +195,8 @@ def _observe_outcome(session: Session, event: Event, context: Context) -> Sessio
     if isinstance(event, Failed):
         session = _observe_chain(session, event.exceptions, context)
         session = _with_facts(session, {"load.is_serving": False}, "measured", "the load failed")
+        if event.oom_kills is not None:
+            session = _with_facts(session, {_OOM_KILLS: event.oom_kills}, "measured", "the load's control group")
         return with_progress(session, failure=event)
     if isinstance(event, Ended):
         return with_progress(

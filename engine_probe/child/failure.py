@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 def failure(
-    model: str, members: Members, chains: list[Chain], seconds: float, was_ready: bool, reason: str | None
+    model: str,
+    members: Members,
+    chains: list[Chain],
+    seconds: float,
+    was_ready: bool,
+    reason: str | None,
+    oom_kills: int | None = None,
 ) -> events.Failed:
     """`reason` is that of a stop; without one it says how the root process ended."""
     code, name = members.root_ending()
@@ -24,6 +30,7 @@ def failure(
         processes=members.ended_processes(),
         exceptions=chains[0] if chains else [],
         seconds=seconds,
+        oom_kills=oom_kills,
     )
 
 

@@ -190,7 +190,8 @@ class Load:
         was_asked = self._stopping_since is not None and self._stop_reason is None
         if not was_asked and not self._has_config():
             chains = [*self.records.exceptions, *self.text.tracebacks.chains]
-            self._context.emit(failure(self.model, self.members, chains, seconds, self._is_ready, self._stop_reason))
+            reason, kills = self._stop_reason, self._progress.oom_kills()
+            self._context.emit(failure(self.model, self.members, chains, seconds, self._is_ready, reason, kills))
         if self._promise is not None:
             self._promise.close()
         self.finished = True

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe import events
 from engine_probe.child import process_tree, stacks
+from engine_probe.child.memory_group import group_of
 
 if TYPE_CHECKING:
     from engine_probe.child.context import Context
     from engine_probe.child.members import Members
+    from engine_probe.child.memory_group import MemoryGroup
 
 _READ_STEP_BYTES = 1 << 16
 _MEMORY_STEP_BYTES = 1 << 22
@@ -26,6 +28,13 @@ class Progress:
         self._mark: tuple[int, int, int] | None = None
         self._since = now
         self._is_hung = False
+        self._group: MemoryGroup | None = None
+        self._kills_before = 0
+
+    def oom_kills(self) -> int | None:
+        """Processes that the kernel has killed for memory, during the load, in the group that limits it."""
+        kills = None if self._group is None else self._group.oom_kills()
+        return None if kills is None else kills - self._kills_before
 
     def restart(self, now: float) -> None:
         """Something was asked of the model: from now on it has to move."""
@@ -59,6 +68,7 @@ class Progress:
             sizes += [] if size is None else [size]
         reads = [count for count in map(process_tree.read_bytes, living) if count is not None]
         total, available = process_tree.memory_info()
+        self._find_group()
         sample = events.MemorySample(
             self._model,
             rss_bytes=sum(sizes) if sizes else None,
@@ -66,6 +76,14 @@ class Progress:
             host_available_bytes=available,
             host_total_bytes=total,
             read_bytes=sum(reads) if reads else None,
+            limit_bytes=None if self._group is None else self._group.limit_bytes,
+            limit_used_bytes=None if self._group is None else self._group.used_bytes(),
         )
         self._context.emit(sample)
         return sample
+
+    def _find_group(self) -> None:
+        """That of the root: looked for until there is one, since a process may join it after its start."""
+        if self._group is None and self._members.root is not None:
+            self._group = group_of(self._members.root)
+            self._kills_before = 0 if self._group is None else self._group.oom_kills() or 0
