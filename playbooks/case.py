@@ -34,6 +34,12 @@ class CaseFolder:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def has_events(self) -> bool:
+        """It was begun before."""
+        path = self.path / EVENTS
+        return path.is_file() and path.stat().st_size > 0
+
     def append_event(self, line: str, *, is_sure: bool) -> None:
         """One more line of events.jsonl. `is_sure`: on the disk before anything is done about it."""
         with (self.path / EVENTS).open("ab") as stream:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from engine_probe.events import Event
 from engine_probe.run_log import RunLog
-from playbooks.case import EVENTS
 from playbooks.progress import load_log
 from playbooks.recorder import Recorder
 
@@ -34,7 +33,7 @@ class Keeping:
         if self.case is None:
             return
         self._recorder = Recorder(self.case)
-        is_resumed = (self.case.path / EVENTS).exists()
+        is_resumed = self.case.has_events
         try:
             if not is_resumed:
                 self.case.keep_deployment(session.deployment, "before")

@@ -60,9 +60,9 @@ class Recorder:
         if isinstance(happening, MemorySample) and happening.time < self._sampled + _SECONDS_BETWEEN_SAMPLES:
             self._sample = happening
             return
-        self._flush()
         if isinstance(happening, MemorySample):
-            self._sampled = happening.time
+            self._sampled, self._sample = happening.time, None
+        self._flush()
         if isinstance(happening, Event):
             self._write(happening)
             return

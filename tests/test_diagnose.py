@@ -312,7 +312,7 @@ async def test_a_case_keeps_events_logs_and_report(file: Path, context: Context,
         "report.md",
     ]
     kinds = [json.loads(line)["event"] for line in (case.path / "events.jsonl").read_text("utf-8").splitlines()]
-    assert kinds[0] == "decision:Begin"
+    assert kinds[:2] == ["begun", "decision:Begin"]
     assert "decision:ApplyFix" in kinds
     evidence = session.causes[0].evidence[0]
     assert evidence.line is not None
