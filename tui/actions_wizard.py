@@ -1,0 +1,62 @@
+"""What can be done where a case is chosen, in the wizard, and with cases and playbooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tui.action import Action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tui.action import Moment, Place
+
+_WIZARD: tuple[Place, ...] = ("wizard",)
+
+
+def _in_wizard(condition: str) -> Callable[[Moment], bool]:
+    """One of tui/wizard_conditions.py."""
+
+    def holds(moment: Moment) -> bool:
+        from tui.wizard_conditions import CONDITIONS  # noqa: PLC0415 -- the first screen needs nothing of a case
+
+        return CONDITIONS[condition](moment)
+
+    return holds
+
+
+def _has_report(moment: Moment) -> bool:
+    return moment.session is not None and bool(moment.session.report_path)
+
+
+WIZARD_ACTIONS: tuple[Action, ...] = (
+    Action("choose", "enter", "enter", "choose", "Take the marked choice", ("start",)),
+    Action("run_experiment", "enter", "enter", "run experiment", "Try to refute the marked claim", _WIZARD,
+           _in_wizard("test"), step="2"),
+    Action("apply_fix", "enter", "enter", "apply and verify", "Show the difference, ask, then apply and load again",
+           _WIZARD, _in_wizard("apply"), step="3"),
+    Action("keep", "enter", "enter", "keep and report", "Keep the fix, write the report, end what runs", _WIZARD,
+           _in_wizard("keep"), step="4"),
+    Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
+           _in_wizard("advance"), step="1, 2"),
+    Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD,
+           _in_wizard("edit")),
+    Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
+           _in_wizard("undo")),
+    Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD,
+           _in_wizard("finish")),
+    Action("report", "r", "r", "report", "Read the report of this case", _WIZARD, _has_report),
+    Action("stop", "x", "x", "stop load", "End what runs now; the case stays open", _WIZARD,
+           _in_wizard("stop")),
+    Action("left", "left", "←", "back a step", "Look back at the step before", _WIZARD, _in_wizard("go back"),
+           in_footer=False),
+    Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD,
+           _in_wizard("go on"), in_footer=False),
+    Action("pause_log", "space", "space", "pause log", "Stop following the log; it goes on being collected", _WIZARD,
+           lambda m: not m.log_paused),
+    Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,
+           lambda m: m.log_paused),
+    Action("log_big", "l", "l", "log", "Give the log the whole screen, with filters and search", _WIZARD),
+    Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
+           lambda m: m.memory_folded),
+)  # fmt: skip
