@@ -22,6 +22,6 @@ if TYPE_CHECKING:
 
 def diagnose_load(effect: Diagnose, file: int, context: Context) -> Diagnosed:
     """`file`: a descriptor of the load's log, which is closed. Raises OSError."""
-    evidence = Evidence(effect.launch, effect.deployment, measured=effect.facts)
+    evidence = Evidence(effect.launch, effect.deployment, measured=effect.facts, file_sources=effect.file_sources)
     given = Given(load_log(effect.load_number), evidence)
     return Diagnosed(effect.launch.name, diagnose(telling_records(file), context.library, context.wrappers, given))

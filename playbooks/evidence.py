@@ -32,6 +32,8 @@ class Evidence:
     packages: Packages | None = None
     measured: Mapping[str, Fact] = field(default_factory=dict)
     """What whoever asks has found out already; it comes before what is found here, and a reason before another."""
+    file_sources: tuple[str, ...] = ()
+    """Where whole files of the model may be."""
 
     def launch_of(self, model: str | None) -> Launch | None:
         """The launch whose log tells of `model`: of what was given the only one that is not of another model."""
@@ -54,7 +56,7 @@ class Evidence:
         if launch is not None:
             from playbooks.evidence_files import file_facts  # noqa: PLC0415 - only a launch has files to look at
 
-            found |= file_facts(launch, base, self.model_dir)
+            found |= file_facts(launch, base, self.model_dir, self.file_sources)
         return found | {
             name: fact
             for name, fact in self.measured.items()

@@ -10,16 +10,21 @@ from playbooks.facts_of_evidence import FILES, MODEL
 from playbooks.model_config import model_facts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Launch
 
 _NAMES = tuple(row[0] for row in (*MODEL, *FILES))
 
 
-def file_facts(launch: Launch, base: Path, model_dir: Path | None = None) -> dict[str, Fact]:
+def file_facts(
+    launch: Launch, base: Path, model_dir: Path | None = None, sources: Sequence[str] = ()
+) -> dict[str, Fact]:
     """All of `model.*`, `files.*` and `adapter.*`; unknown with the reason where there is no folder to look at.
 
     `model_dir` stands for the launch's model, which may be a hub id or a path of another host.
+    `sources`: where whole files of the model may be.
     """
     folder = model_dir or base / Path(launch.model).expanduser()
     facts: dict[str, Fact] = dict(model_facts(str(folder)))
@@ -30,7 +35,7 @@ def file_facts(launch: Launch, base: Path, model_dir: Path | None = None) -> dic
     from playbooks.evidence_folder import folder_facts  # noqa: PLC0415 - it reads files of many kinds
 
     try:
-        return facts | folder_facts(folder)
+        return facts | folder_facts(folder, sources)
     except OSError as error:
         return dict.fromkeys(_NAMES, Unknown(f"{folder} cannot be read: {error.strerror or error}")) | facts
 

@@ -10,15 +10,17 @@ from engine_probe.model_files.audit import audit
 from engine_probe.model_files.finite import not_finite
 from engine_probe.model_files.shapes import mismatches
 from engine_probe.model_files.siblings import lacking
+from playbooks.evidence_copies import copy_facts
 from playbooks.facts_of_evidence import MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
     from engine_probe.facts import Fact, Value
     from engine_probe.model_files.audit import Audit, Kind, Trouble
+    from engine_probe.model_files.whole import WholeRead
 
 _DAMAGED: tuple[Kind, ...] = (
     "truncated",
@@ -33,10 +35,25 @@ _DAMAGED: tuple[Kind, ...] = (
 _QUANTIZATION_FILES = ("hf_quant_config.json", "quantize_config.json", "quant_config.json")
 
 
-def folder_facts(folder: Path) -> dict[str, Fact]:
-    """`model.*` and `files.*`. Raises OSError where the folder cannot be read."""
+def folder_facts(folder: Path, sources: Sequence[str] = ()) -> dict[str, Fact]:
+    """`model.*` and `files.*`. `sources`: where whole files may be. Raises OSError where the folder cannot be read."""
     found = audit(folder)
-    return _config_facts(found) | _audit_facts(found)
+    bad = tuple(not_finite(found.folder, found.headers))
+    odd_files = tuple(dict.fromkeys(one.file for one in bad))
+    return _config_facts(found) | _audit_facts(found, len(bad)) | copy_facts(found, sources, odd_files)
+
+
+def whole_facts(folder: Path, read: WholeRead, facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """What reading every byte tells beside `facts`, those of the folder, whose own trouble comes first."""
+    origin = f"{folder}, every byte read, {read.compared} files compared with their digests"
+    found: dict[str, Fact] = {"files.read_share": Known(round(read.share, 3), "measured", origin)}
+    trouble = facts.get("files.trouble")
+    if read.wrong and isinstance(trouble, Known) and trouble.value == "none found":
+        name, text = read.wrong[0]
+        found["files.trouble"] = Known(f"{name} {text}", "measured", origin)
+    if read.wrong and not isinstance(facts.get("files.damaged_file"), Known):
+        found["files.damaged_file"] = Known(read.wrong[0][0], "measured", origin)
+    return found
 
 
 def _config_facts(found: Audit) -> dict[str, Fact]:
@@ -74,18 +91,17 @@ def _inner(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) and inner else config
 
 
-def _audit_facts(found: Audit) -> dict[str, Fact]:
+def _audit_facts(found: Audit, bad: int) -> dict[str, Fact]:
     origin = str(found.folder)
     damaged, missing = found.of_kind(*_DAMAGED), found.of_kind("missing")
     odd = list(mismatches(found.config, found.headers)) if found.config is not None else []
-    bad = list(not_finite(found.folder, found.headers))
     trouble = next(iter(found.troubles), None)
     told = _sentence(trouble) if trouble else odd[0].text if odd else ""
     values: dict[str, Value] = {
         "files.trouble": told or "none found",
         "files.missing_shards": len(missing),
         "files.lfs_pointers": len(found.of_kind("lfs-pointer")),
-        "files.not_finite": len(bad),
+        "files.not_finite": bad,
         "files.has_tokenizer": found.has_tokenizer,
     }
     facts: dict[str, Fact] = {name: Known(value, "measured", origin) for name, value in values.items()}

@@ -14,7 +14,19 @@ from engine_probe.flags import flag_for
 from engine_probe.numbers import is_credible, number_in, shortened
 from playbooks import computed
 from playbooks.conditions import Answer, Lookup, Unset
-from playbooks.facts_of_evidence import FILES, GPUS, HOST, MODEL, NEIGHBOURS, PACKAGES, UNMET
+from playbooks.facts_of_evidence import (
+    COPY,
+    FILES,
+    GPUS,
+    HOST,
+    KEPT,
+    MODEL,
+    NEIGHBOURS,
+    NOW,
+    PACKAGES,
+    TESTED,
+    UNMET,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -170,7 +182,10 @@ _CAPTURED = (
     FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
     FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
-_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST, *UNMET))
+_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST, *UNMET, *TESTED))
+_OF_ONE_FILE = {COPY: "whole copy", NOW: "what there is", KEPT: "place for what there is"}
+OF_ONE_FILE = tuple(_OF_ONE_FILE)
+"""Prefixes of facts about one file: known of those that a fix may restore, and shown with it."""
 _ENVIRONMENT = "launch.env."
 _LAUNCHED = "launch."
 _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -196,6 +211,10 @@ def info_of(name: str) -> FactInfo:
     if known is None and name.startswith(_LAUNCHED):
         flag = name.removeprefix(_LAUNCHED).replace("_", "-")
         return FactInfo(name, f"{flag} as launched", "as vLLM's argument", f"the argument --{flag} of the launch")
+    if known is None and name.startswith(OF_ONE_FILE):
+        prefix = next(one for one in OF_ONE_FILE if name.startswith(one))
+        file, label = name.removeprefix(prefix), _OF_ONE_FILE[prefix]
+        return FactInfo(name, f"{label} of {file}", "", f"{label} of the file {file}")
     if known is None and name.startswith(PACKAGES):
         package = name.removeprefix(PACKAGES)
         return FactInfo(name, f"{package} in the engine", "", f"the version of {package} in the engine")
@@ -216,8 +235,9 @@ def is_fact(name: str, captured: Iterable[str] = ()) -> bool:
     """Whether a playbook whose symptoms capture `captured` may name `name`."""
     if name.startswith(_ENVIRONMENT):
         return len(name) > len(_ENVIRONMENT)
-    if name.startswith(PACKAGES):
-        return len(name) > len(PACKAGES)
+    for prefix in (PACKAGES, *OF_ONE_FILE):
+        if name.startswith(prefix):
+            return len(name) > len(prefix)
     if name.startswith(_LAUNCHED) and flag_for(name.removeprefix(_LAUNCHED).replace("_", "-")) is not None:
         return True
     return name in set(captured) or name in _registered()

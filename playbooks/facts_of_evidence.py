@@ -21,12 +21,31 @@ MODEL = (
 FILES = (
     ("files.trouble", "trouble with the model's files", "", "what the audit of the model's files found first"),
     ("files.damaged_file", "damaged file", "", "the first file that is truncated, a pointer or no weights at all"),
+    ("files.damaged_files", "damaged and missing files", "", "all files that are damaged or missing, a comma between"),
+    ("files.missing_file", "missing file", "", "the first file that belongs to the model and is not there"),
+    ("files.not_finite_file", "file with NaN or infinity", "", "the first file in which a sample is NaN or infinity"),
+    (
+        "files.other_weights",
+        "weight files of the copy",
+        "",
+        "weight files that a known copy has otherwise",
+    ),
+    ("files.other_tokenizer", "tokenizer files of the copy", "", "tokenizer files that a known copy has otherwise"),
+    ("files.folder", "the model's folder", "", "the folder that was looked at"),
+    (
+        "files.whole_copy",
+        "a whole copy",
+        "",
+        "where a whole copy of the file is that the fix restores; elsewhere, of the first damaged or missing file",
+    ),
     ("files.missing_shards", "missing shards", "", "weight files that the index names and that are not there"),
     ("files.lfs_pointers", "git-lfs pointers", "", "files that are git-lfs pointers instead of their content"),
     ("files.unknown_tensors", "tensors without a place", "", "tensors that this architecture has no parameter for"),
     ("files.missing_tensors", "tensors that are not there", "", "parameters that no file has a tensor for"),
     ("files.not_finite", "tensors with NaN or infinity", "", "tensors of a sample whose values are not finite"),
     ("files.tensor_types", "number formats", "", "number formats of the tensors, such as BF16, separated by spaces"),
+    ("files.other_shapes", "tensors of another shape", "", "tensors whose shape is not that of the model's class"),
+    ("files.read_share", "share that was read", "", "share of the files' bytes that an audit has read, 0 to 1"),
     ("files.has_tokenizer", "has a tokenizer", "", "tokenizer files lie beside the weights"),
     ("files.free_gib", "free space where the model lies", "GiB", "free space of that file system"),
     ("adapter.rank", "rank of the adapter", "", "r of adapter_config.json"),
@@ -45,6 +64,21 @@ GPUS = (
     ("gpu.orphan_pid", "pid of an orphaned engine", "", "an engine process on that GPU whose parent is gone"),
     ("gpu.orphan_gib", "GPU memory of an orphaned engine", "GiB", "what that process holds"),
     ("gpu.neighbours_gib", "GPU memory of other models", "GiB", "what other vLLM engines hold on that GPU"),
+)
+TESTED = (
+    (
+        "gpu.largest_allocation_gib",
+        "largest block of GPU memory",
+        "GiB",
+        "the largest single allocation on the launch's GPU where it is smallest",
+    ),
+    ("gpu.free_now_gib", "free GPU memory now", "GiB", "what the driver calls free on that GPU at that time"),
+    ("gpu.in_fragments_gib", "GPU memory in fragments", "GiB", "free on that GPU, and in no block as large as that"),
+    ("ranks.count", "ranks", "", "tensor-parallel-size x pipeline-parallel-size, as the all-reduce test had them"),
+    ("ranks.backend", "way between the ranks", "", "nccl between GPUs, gloo on CPUs"),
+    ("ranks.all_reduce_works", "ranks reach each other", "", "all ranks met and added up one tensor"),
+    ("ranks.all_reduce_s", "time until the ranks had met", "s", "seconds of the whole test, import of torch included"),
+    ("ranks.silent", "rank that did not answer", "", "the rank that came least far, and its error"),
 )
 NEIGHBOURS = (
     ("neighbours.count", "other models on its GPUs", "", "launches of the deployment that share a GPU with this one"),
@@ -68,6 +102,17 @@ HOST = (
     ("host.shm_free_gib", "free in /dev/shm", "GiB", "free space of /dev/shm"),
     ("host.ram_limit_gib", "memory limit of this container", "GiB", "the cgroup's limit; unset: none"),
     ("host.cache_free_gib", "free space of the cache folder", "GiB", "free space where vLLM keeps its caches"),
+    ("host.shm_is_there", "there is a /dev/shm", "", "/dev/shm is a folder on the engine's side"),
+    ("host.shm_is_writable", "/dev/shm can be written", "", "1 MiB was written there (measured by a test)"),
+    ("host.cache_is_writable", "cache folder can be written", "", "1 MiB was written where vLLM keeps its caches"),
+    ("host.hub_cache_free_gib", "free space of the hub's cache", "GiB", "free space where downloads go"),
+    ("host.hub_cache_is_writable", "hub's cache can be written", "", "1 MiB was written where downloads go"),
+    ("host.tmp_free_gib", "free space for temporary files", "GiB", "free space of TMPDIR, else of /tmp"),
+    ("host.tmp_is_writable", "temporary files can be written", "", "1 MiB was written to TMPDIR, else to /tmp"),
+    ("host.write_trouble", "trouble with writing", "", "the first folder that could not be written, and why"),
+    ("host.port_is_free", "port is free", "", "the launch's port could be bound (measured by a test)"),
+    ("host.address_is_here", "address is this host's", "", "the launch's address is one of the engine's host"),
+    ("host.port_trouble", "trouble with the port", "", "what binding the launch's address and port said"),
     ("host.open_files_limit", "limit of open files", "", "the soft limit of open files"),
     ("host.port_owner_pid", "pid that holds the port", "", "the process that listens on the launch's port"),
     ("host.port_owner_name", "process that holds the port", "", "its name"),
@@ -89,5 +134,7 @@ UNMET = (
     ("packages_unmet.count", "packages that do not meet vLLM's requirements", "", "as vLLM's own metadata says"),
     ("packages_unmet.first", "the first of them", "", "what is installed and what vLLM wants"),
 )
+COPY, NOW, KEPT = "files.whole_copy.", "files.now.", "files.kept."
+"""`files.whole_copy.NAME`: where a whole copy of that file is; how it is now; where it will be kept."""
 PACKAGES = "packages."
 """`packages.NAME`: the version of a package in the engine, for any NAME; unset: it is not installed."""

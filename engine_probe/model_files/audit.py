@@ -21,6 +21,7 @@ Kind = Literal[
 _LFS = b"version https://git-lfs.github.com/spec/"
 _PAGE = re.compile(rb"\s*(?:<!doctype html|<html|<\?xml)", re.IGNORECASE)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json", "spiece.model", "vocab.txt")
+_BESIDE_TOKENIZERS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt")
 _JSON_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
                "special_tokens_map.json", "preprocessor_config.json", "adapter_config.json")  # fmt: skip
 _INDEX_SUFFIX = ".index.json"
@@ -74,17 +75,23 @@ def audit(folder: Path) -> Audit:
         config=config,
         headers=headers,
         troubles=tuple(troubles),
-        has_weights=any(_is_weights(name) for name in names),
+        has_weights=any(is_weights(name) for name in names),
         has_tokenizer=any(name in _TOKENIZERS for name in names),
     )
 
 
 def is_known(name: str) -> bool:
     """Weights, a tokenizer, or one of the JSON files that vLLM reads."""
-    return _is_weights(name) or name in _JSON_FILES or name in _TOKENIZERS or name.endswith(_INDEX_SUFFIX)
+    return is_weights(name) or name in _JSON_FILES or name in _TOKENIZERS or name.endswith(_INDEX_SUFFIX)
 
 
-def _is_weights(name: str) -> bool:
+def is_tokenizer_file(name: str) -> bool:
+    """The tokenizer itself or what belongs to it."""
+    return name in (*_TOKENIZERS, *_BESIDE_TOKENIZERS)
+
+
+def is_weights(name: str) -> bool:
+    """By its name alone."""
     return name.endswith((".safetensors", ".bin", ".pt", ".pth", ".gguf")) and not name.startswith("training_args")
 
 
