@@ -35,6 +35,11 @@ class KeptCase:
     def kind(self) -> str:
         return "diagnosis" if self.diagnosis is not None else "session"
 
+    @property
+    def has_report(self) -> bool:
+        """It came to its end."""
+        return self.diagnosis is not None or (self.folder / REPORT).is_file()
+
     def report(self, form: str) -> str:
         """`form` one of FORMATS. Raises InputError where this case cannot be written so."""
         if self.diagnosis is not None:

@@ -28,13 +28,14 @@ _NOT_JUDGED = (Verdict.UNTESTED, Verdict.RUNNING)
 
 @dataclass(frozen=True)
 class Moment:
-    """`step` is the one that shows it."""
+    """`step` is the one that shows it; `fix` the one that it is about."""
 
     session: Session
     title: str
     step: Step
     time: float
     """In seconds since the epoch."""
+    fix: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,15 @@ def moments(folder: Path, context: Context | None = None) -> list[Moment]:
 
 def _moments(recording: Recording) -> Iterator[Moment]:
     for taken in recording.taken:
+        fix = taken.session.applied_fix or taken.before.applied_fix
         for title, step in _news(taken):
-            yield Moment(taken.session, title, step, taken.time)
+            yield Moment(taken.session, title, step, taken.time, fix if step in (Step.FIX, Step.VERIFY) else None)
     last = recording.taken[-1] if recording.taken else None
     if last is not None and last.session.progress.phase != "done":
         doing = last.session.running or last.session.progress.phase
-        yield Moment(last.session, f"here it was cut off: {doing}", last.session.step, last.time)
+        yield Moment(
+            last.session, f"here it was cut off: {doing}", last.session.step, last.time, last.session.applied_fix
+        )
 
 
 def _news(taken: Taken) -> Iterator[tuple[str, Step]]:

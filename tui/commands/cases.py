@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tui.clear_click import ClearGroup
 from tui.new_file import write_new
 from tui.output import Output
+
+if TYPE_CHECKING:
+    from playbooks.kept_cases import KeptCase
 
 
 @click.group(cls=ClearGroup)
@@ -36,22 +40,64 @@ def list_(as_json: bool) -> int:
 
 @cases.command()
 @click.argument("name", metavar="CASE")
-@click.option("--json", "as_json", is_flag=True, help="The diagnosis as one object; of a session what it is.")
-def show(name: str, as_json: bool) -> int:
-    """The report of one case, and where its files are."""
+@click.option(
+    "--step",
+    type=click.Choice(("symptom", "hypotheses", "fix", "verify")),
+    help="Only this step of the case, as often as it came to it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One object a step; of a diagnosis one object.")
+def show(name: str, step: str | None, as_json: bool) -> int:
+    """Step through one case offline: symptom, hypotheses, each fix and what came of it. Needs no engine.
+
+    A case that was cut off, or that an older release kept, is shown as far as it goes, and that is said.
+    """
     from engine_probe.locations import find_locations
-    from engine_probe.redact import mask_deep
     from playbooks.kept_cases import find_case
 
     case = find_case(find_locations().state, name)
     output = Output(as_json, masks=True)
-    output.result(
-        {"case": case.name, "kind": case.kind, "title": case.title, "folder": str(case.folder)}
-        | mask_deep(case.diagnosis or {"report": case.report("md") if as_json else ""})
-    )
-    output.text(case.report("md").rstrip())
+    if case.diagnosis is not None:
+        _show_diagnosis(case, step, output)
+    else:
+        _show_session(case, step, output)
     output.text(f"\nFiles: {case.folder}")
     return 0
+
+
+def _show_diagnosis(case: KeptCase, step: str | None, output: Output) -> None:
+    """A log's diagnosis has no further steps."""
+    from engine_probe.errors import InputError
+    from engine_probe.redact import mask_deep
+
+    if step not in (None, "symptom", "hypotheses"):
+        raise InputError(f"case {case.name} is the diagnosis of a log: nothing was tried in it")
+    output.result(
+        {"case": case.name, "kind": case.kind, "title": case.title, "folder": str(case.folder)}
+        | mask_deep(case.diagnosis or {})
+    )
+    output.text(case.report("md").rstrip())
+
+
+def _show_session(case: KeptCase, step: str | None, output: Output) -> None:
+    from engine_probe.redact import mask_deep
+    from playbooks.case_steps import heading, lines_of, object_of
+    from playbooks.recorded import past_case
+
+    past = past_case(case.folder)
+    common = {"case": case.name, "kind": case.kind, "folder": str(case.folder), "trouble": past.trouble}
+    if not past.moments:
+        report = case.report("md") if case.has_report else ""
+        output.result({**common, "step": None, "title": case.title, "report": report})
+        output.text(report.rstrip() or case.title)
+    for moment in past.moments:
+        if step in (None, moment.step.value):
+            output.result(common | mask_deep(object_of(moment)))
+            output.text(heading(moment), "bold")
+            for line in lines_of(moment):
+                output.folded(line)
+            output.text()
+    if past.trouble is not None:
+        output.note(f"case {case.name} is shown as far as it goes: {past.trouble}")
 
 
 @cases.command()

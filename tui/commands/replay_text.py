@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
 from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
+from playbooks.session_json import check_object, fix_object
 from playbooks.way_back import changed_file, is_changed
 
 if TYPE_CHECKING:
     from playbooks.proposal import Proposal
-    from playbooks.session import FixOption, Session
+    from playbooks.session import Session
     from tui.output import Output
 
 _VERDICT_STYLES = {"verified": "bold green", "healthy": "bold green"}
@@ -159,43 +160,13 @@ def result_object(session: Session, proposal: Proposal, verdict: str | None) -> 
         "symptom": session.symptom.kind if session.symptom else None,
         "causes": [{"id": cause.id, "confidence": cause.confidence} for cause in session.causes],
         "fix": session.applied_fix,
-        "proposed": _fix_object(proposal.fix),
+        "proposed": fix_object(proposal.fix) if proposal.fix is not None else None,
         "why_no_fix": list(proposal.why_none),
         "changed_file": str(changed_file(Path(session.kept_file))) if session.kept_file is not None else None,
         "kept_file": session.kept_file,
-        "checks": [
-            {
-                "id": one.id,
-                "expected": one.expected,
-                "measured": one.measured,
-                "outcome": one.outcome.value,
-                "conditions": list(one.conditions),
-            }
-            for one in session.checks
-        ],
+        "checks": [check_object(one) for one in session.checks],
         "case": session.case,
         "report": session.report_path,
-    }
-
-
-def _fix_object(fix: FixOption | None) -> dict[str, Any] | None:
-    if fix is None:
-        return None
-    return {
-        "id": fix.id,
-        "launch": fix.launch,
-        "key": fix.key,
-        "old_value": fix.old_value,
-        "new_value": fix.new_value,
-        "title": fix.title,
-        "diff": list(fix.diff),
-        "steps": [
-            {"launch": one.launch, "key": one.key, "old_value": one.old_value, "new_value": one.new_value}
-            for one in fix.steps
-        ],
-        "expect": list(fix.expect),
-        "you_lose": fix.you_lose,
-        "risk": fix.risk,
     }
 
 
