@@ -10,6 +10,7 @@ from engine_probe.engine_ask import ask
 from engine_probe.quoting import quoted
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping
 
     from engine_probe.engine import Engine
@@ -60,9 +61,9 @@ class Packages:
     unmet: tuple[Unmet, ...] | None
 
 
-def read_packages(engine: Engine, timeout_s: float = 60.0) -> Packages:
+def read_packages(engine: Engine, timeout_s: float = 60.0, stop: threading.Event | None = None) -> Packages:
     """Raises OSError where the engine cannot be started, ValueError with a sentence where it does not answer."""
-    answer = ask(engine, _CODE, timeout_s)
+    answer = ask(engine, _CODE, timeout_s, stop=stop)
     line = next((one for one in answer.out.splitlines() if one.startswith(_MARK)), None)
     if line is None:
         last = (answer.err.strip().splitlines() or ["it printed nothing"])[-1]

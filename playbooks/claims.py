@@ -38,6 +38,10 @@ class Hypothesis:
     because: tuple[str, ...] = ()
     """Conditions in words with their values, as `max-model-len as launched: not set`."""
     fixes: tuple[str, ...] = ()
+    run: str | None = None
+    """The named experiment; None: it only reads facts."""
+    change: str = ""
+    """The one variable that the experiment changes, as `args.enforce-eager=true`."""
 
 
 @dataclass(frozen=True)

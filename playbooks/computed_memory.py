@@ -110,6 +110,14 @@ def _length_that_fits(lookup: Lookup) -> tuple[float, str]:
     return length // 16 * 16, "vLLM's printed sizes, in proportion, rounded down"
 
 
+def _quarter_of_length(lookup: Lookup) -> tuple[float, str]:
+    """Short enough to take the KV cache out of the picture, long enough for a request."""
+    length = first_number(
+        lookup, "launch.max_model_len", "engine.max_model_len", "asked_len", "model.max_position_embeddings"
+    )
+    return max(16, int(length) // 4 // 16 * 16), f"a quarter of {length:,.0f}"
+
+
 def _utilization_now(lookup: Lookup) -> tuple[float, str]:
     launched = lookup("launch.gpu_memory_utilization")
     if isinstance(launched, Unknown):
@@ -193,6 +201,13 @@ COMPUTED: tuple[Computed, ...] = (
         "tokens",
         "longest request for the memory found",
         known(_length_that_fits),
+    ),
+    Computed(
+        "memory.quarter_of_length",
+        "a quarter of the length",
+        "tokens",
+        "a quarter of the length in force, to load with for a test",
+        known(_quarter_of_length),
     ),
     Computed(
         "memory.utilization_now",

@@ -17,6 +17,7 @@ from playbooks.effects import (
     Diagnosed,
     DiagnoseLogs,
     EffectFailed,
+    Examined,
     LogsDiagnosed,
     ReportWritten,
     RevisionUndone,
@@ -41,7 +42,9 @@ def step(session: Session, happening: Event | Decision | Done, context: Context)
         return session, (StopLoad(happening.model or session.model, reason=served),)
     if isinstance(happening, Event):
         return _on_event(observe(session, happening, context), happening, context)
-    if isinstance(happening, (RevisionWritten, RevisionUndone, Diagnosed, LogsDiagnosed, ReportWritten, EffectFailed)):
+    if isinstance(
+        happening, (RevisionWritten, RevisionUndone, Diagnosed, LogsDiagnosed, Examined, ReportWritten, EffectFailed)
+    ):
         return _on_done(session, happening, context)
     return _on_decision(session, happening, context)
 
@@ -52,7 +55,7 @@ def allowed(session: Session, decision: Decision) -> bool:
     if isinstance(decision, (Begin, BeginFromLog)):
         return phase == "not begun" and (isinstance(decision, BeginFromLog) or session.no_loads is None)
     if isinstance(decision, Stop):
-        return bool(session.progress.open) and phase in ("observing", "experimenting", "verifying")
+        return phase == "experimenting" or (bool(session.progress.open) and phase in ("observing", "verifying"))
     if isinstance(decision, Finish):
         return phase in ("not begun", "deciding")
     if isinstance(decision, Undo):
@@ -81,7 +84,7 @@ def _on_decision(session: Session, decision: Decision, context: Context) -> Answ
     if isinstance(decision, Finish):
         return _finish(session)
     stopping = with_progress(session, stopping=True)
-    return replace(stopping, running="stopping"), _stop_all(stopping)
+    return replace(stopping, running="stopping"), (*experimenting.stop(stopping), *_stop_all(stopping))
 
 
 def _on_event(session: Session, event: Event, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
@@ -102,7 +105,7 @@ def _on_event(session: Session, event: Event, context: Context) -> Answer:  # no
     return observing.on_event(session, event, context)
 
 
-def _on_done(session: Session, done: Done, context: Context) -> Answer:
+def _on_done(session: Session, done: Done, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
     if isinstance(done, EffectFailed):
         return _on_effect_failed(session, done, context)
     if isinstance(done, ReportWritten):
@@ -111,6 +114,8 @@ def _on_done(session: Session, done: Done, context: Context) -> Answer:
         return trying.on_written(session, done, context)
     if isinstance(done, LogsDiagnosed):
         return from_log.named(session, done, context), ()
+    if isinstance(done, Examined):
+        return experimenting.on_examined(session, done, context)
     if isinstance(done, Diagnosed):
         return observing.diagnosed(session, done.diagnosis, context)
     session, effects = trying.on_undone(session, done)

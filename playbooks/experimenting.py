@@ -1,4 +1,4 @@
-"""Experiments under way: load with one change, and judge the hypothesis by what came of it."""
+"""Experiments under way: a load with one change, or an examination; the hypothesis is judged by what came of it."""
 
 from __future__ import annotations
 
@@ -8,111 +8,195 @@ from typing import TYPE_CHECKING
 from engine_probe.deployment import change
 from engine_probe.errors import InputError
 from engine_probe.events import Ended, Hung, Ready
-from engine_probe.facts import Known
-from playbooks import experiments
+from engine_probe.facts import Known, Unknown
+from playbooks import experiments, wording
 from playbooks.context import launch_named, lookup_of, with_progress
-from playbooks.effects import Load, StopLoad
+from playbooks.effects import Examine, Load, StopExamine, StopLoad
+from playbooks.filling import fill, needed
 from playbooks.fixing import fixes_of
-from playbooks.hypotheses import judge
+from playbooks.hypotheses import change_of, judge
 from playbooks.observe import load_begins
 from playbooks.patterns import to_value
 from playbooks.session import Hypothesis, Session, Step, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from engine_probe.events import Event
+    from engine_probe.facts import Fact
     from engine_probe.launch import Launch
     from playbooks.context import Context
     from playbooks.decisions import RunExperiment
-    from playbooks.effects import Effect
+    from playbooks.effects import Effect, Examined
     from playbooks.schema import Experiment, HypothesisSpec
 
 Answer = tuple[Session, tuple["Effect", ...]]
+_STOPPED = "it was stopped"
 
 
 def run_experiment(session: Session, decision: RunExperiment, context: Context) -> Answer:
-    """Begin the experiment of one hypothesis; what needs no load is judged at once."""
+    """Begin the experiment of one hypothesis; what only reads facts is judged at once."""
     spec = _spec(context, decision.cause, decision.hypothesis)
-    if spec is None or _hypothesis(session, decision.cause, decision.hypothesis) is None:
+    if spec is None or not _is_there(session, decision.cause, decision.hypothesis):
         return session, ()
     session = with_progress(session, experiment=(decision.cause, decision.hypothesis))
     if spec.experiment.run is None:
         return _judged(session, context), ()
     named = experiments.named(spec.experiment.run)
-    if named.grade is None:
-        return _inconclusive(session, named.missing), ()
     try:
         launch = _changed(session, spec.experiment)
     except InputError as error:
-        return _inconclusive(session, str(error)), ()
-    session = _with_hypothesis(session, lambda one: replace(one, verdict=Verdict.RUNNING, because=()))
-    session = with_progress(session, phase="experimenting")
-    session = load_begins(session, launch.name, context)
-    return replace(session, running=f"trying: {named.meaning}"), (Load(launch, named.grade),)
+        return _judged(session, context, str(error)), ()
+    session = _with_verdict(session, Verdict.RUNNING)
+    session = replace(with_progress(session, phase="experimenting", stopping=False), running=f"trying: {named.meaning}")
+    if named.kind == "examine":
+        facts = {name: fact for name, fact in session.facts.items() if isinstance(fact, Known)}
+        return session, (Examine(named.name, launch, session.deployment, facts),)
+    running, grade = session.running, session.grade if named.grade == "session" else named.grade
+    session = replace(load_begins(session, launch.name, context), running=running)
+    return session, (Load(launch, grade, named.watches_gpus),)
+
+
+def stop(session: Session) -> tuple[Effect, ...]:
+    """What ends the experiment under way, beside its loads."""
+    is_examining = session.progress.phase == "experimenting" and not session.progress.open
+    return (StopExamine(),) if is_examining else ()
 
 
 def on_event(session: Session, event: Event, context: Context) -> Answer:
     """The experiment's load goes on; its end decides."""
+    spec = _spec_under_way(session, context)
+    if spec is None or _examines(spec.experiment):
+        return session, ()
     if isinstance(event, Hung):
         return session, (StopLoad(session.model, reason=f"nothing moved for {event.silent_seconds:.0f} s"),)
     if isinstance(event, Ready):
         return session, (StopLoad(session.model),)
     if not isinstance(event, Ended) or event.model != session.progress.loading:
         return session, ()
-    if session.progress.stopping:
-        session = with_progress(session, phase="deciding", stopping=False)
-        return replace(_inconclusive(session, "it was stopped"), running=None), ()
-    accepted = session.progress.config_built or session.progress.ready is not None
-    origin = "the experiment's load"
-    facts = {**session.progress.facts_before, "engine.config_accepted": Known(accepted, "measured", origin)}
-    if not session.progress.config_built:
-        facts["load.is_serving"] = Known(session.progress.ready is not None, "measured", origin)
-    session = replace(with_progress(session, phase="deciding"), facts=facts, running=None)
-    return _judged(session, context), ()
+    is_serving, origin = session.progress.ready is not None, "the experiment's load"
+    left = experiments.named(spec.experiment.run or "").facts
+    facts = {name: session.facts[name] for name in left if name in session.facts}
+    facts = {**session.progress.facts_before, **facts}
+    facts["engine.config_accepted"] = Known(session.progress.config_built or is_serving, "measured", origin)
+    if session.progress.config_built and not is_serving:  # a dry load says nothing about serving
+        facts.pop("load.is_serving", None)
+    else:
+        facts["load.is_serving"] = Known(is_serving, "measured", origin)
+    session = replace(session, facts=facts)
+    return _judged(session, context, _STOPPED if session.progress.stopping else None), ()
 
 
-def _judged(session: Session, context: Context) -> Session:
-    assert session.progress.experiment is not None
-    cause_id, hypothesis_id = session.progress.experiment
-    spec = _spec(context, cause_id, hypothesis_id)
-    cause = next(one for one in session.causes if one.id == cause_id)
-    assert spec is not None
-    lookup = lookup_of(session, cause)
-    session = _with_hypothesis(session, lambda one: judge(one, spec, lookup))
-    session = replace(session, fixes=fixes_of(session, context))
+def on_examined(session: Session, done: Examined, context: Context) -> Answer:
+    """What was measured is a fact from now on. Beside a load it waits for the load's end."""
+    if session.progress.phase != "experimenting":
+        return session, ()
+    facts = dict(done.facts)
+    if done.why_not is not None:
+        facts = {**dict.fromkeys(experiments.named(done.name).facts, Unknown(done.why_not)), **facts}
+    before = _merged(session.progress.facts_before, done.facts)
+    session = with_progress(replace(session, facts=_merged(session.facts, facts)), facts_before=before)
+    if experiments.named(done.name).kind == "load":
+        return session, ()
+    why_not = _STOPPED if session.progress.stopping else done.why_not
+    return _judged(session, context, why_not), ()
+
+
+def _merged(known: Mapping[str, Fact], new: Mapping[str, Fact]) -> dict[str, Fact]:
+    """A reason takes no value away."""
+    told = {name: fact for name, fact in new.items() if isinstance(fact, Known) or not _is_known(known, name)}
+    return {**known, **told}
+
+
+def _is_known(facts: Mapping[str, Fact], name: str) -> bool:
+    return isinstance(facts.get(name), Known)
+
+
+def _judged(session: Session, context: Context, why_not: str | None = None) -> Session:
+    """With the verdict of what was tried, and of all that asks for the same or only for facts. `why_not`: it told
+    nothing."""
+    under_way = _spec_under_way(session, context)
+    tried = under_way.experiment if under_way is not None else None
+    causes = []
+    for cause in session.causes:
+        lookup = lookup_of(session, cause)
+        specs = {one.id: one for one in _specs(context, cause.id)}
+        judged = []
+        for one in cause.hypotheses:
+            spec = specs.get(one.id)
+            is_meant = (cause.id, one.id) == session.progress.experiment
+            if spec is None or tried is None or not (is_meant or _is_open_to(one, spec, tried)):
+                judged.append(one)
+                continue
+            verdict = judge(one, spec, lookup)
+            is_untold = why_not is not None and verdict.verdict is Verdict.INCONCLUSIVE
+            judged.append(replace(verdict, because=(why_not,)) if is_untold and why_not else verdict)
+        causes.append(replace(cause, hypotheses=tuple(judged)))
+    session = replace(session, causes=tuple(causes))
+    session = replace(session, fixes=fixes_of(session, context), running=None)
     can_fix = any(fix.unavailable is None and fix.by_hand is None for fix in session.fixes)
-    return replace(with_progress(session, experiment=None), step=Step.FIX if can_fix else Step.HYPOTHESES)
+    session = with_progress(session, experiment=None, phase="deciding", stopping=False)
+    return replace(session, step=Step.FIX if can_fix else Step.HYPOTHESES)
 
 
-def _inconclusive(session: Session, why: str) -> Session:
-    session = _with_hypothesis(session, lambda one: replace(one, verdict=Verdict.INCONCLUSIVE, because=(why,)))
-    return with_progress(session, experiment=None)
+def _is_open_to(one: Hypothesis, spec: HypothesisSpec, tried: Experiment) -> bool:
+    """The same experiment decides it too, or the facts that it reads may be known now."""
+    if one.verdict not in (Verdict.UNTESTED, Verdict.INCONCLUSIVE):
+        return False
+    is_same = tried.run is not None and (spec.experiment.run, spec.experiment.with_) == (tried.run, tried.with_)
+    return is_same or (spec.experiment.run is None and bool(tried.run) and _examines(tried))
+
+
+def _examines(tried: Experiment) -> bool:
+    return experiments.named(tried.run or "").kind == "examine"
 
 
 def _changed(session: Session, experiment: Experiment) -> Launch:
+    """The launch with the experiment's one change. Raises InputError where it cannot be made."""
+    assert session.progress.experiment is not None
     deployment = session.deployment
-    for key, value in experiment.with_.items():
-        deployment = change(deployment, session.model, key, to_value(str(value)))
+    cause = next(one for one in session.causes if one.id == session.progress.experiment[0])
+    lookup = lookup_of(session, cause)
+    for key, value in change_of(experiment).items():
+        for name in needed(value):
+            answer = lookup(name)
+            if not isinstance(answer, Known):
+                reason = answer.reason if isinstance(answer, Unknown) else "it is not set"
+                raise InputError(f"{wording.label_of(name)}: unknown, because {wording.with_labels(reason)}")
+        deployment = change(deployment, session.model, key, to_value(fill(value, lookup)))
     return launch_named(deployment, session.model)
 
 
-def _spec(context: Context, cause: str, hypothesis: str) -> HypothesisSpec | None:
+def _specs(context: Context, cause: str) -> list[HypothesisSpec]:
     loaded = next((one.spec for one in context.library if one.id == cause), None)
-    specs = loaded.hypotheses if loaded is not None else []
-    return next((one for one in specs if one.id == hypothesis), None)
+    return loaded.hypotheses if loaded is not None else []
 
 
-def _hypothesis(session: Session, cause: str, hypothesis: str) -> Hypothesis | None:
+def _spec(context: Context, cause: str, hypothesis: str) -> HypothesisSpec | None:
+    return next((one for one in _specs(context, cause) if one.id == hypothesis), None)
+
+
+def _spec_under_way(session: Session, context: Context) -> HypothesisSpec | None:
+    return _spec(context, *session.progress.experiment) if session.progress.experiment is not None else None
+
+
+def _is_there(session: Session, cause: str, hypothesis: str) -> bool:
     causes = (one for one in session.causes if one.id == cause)
-    return next((one for found in causes for one in found.hypotheses if one.id == hypothesis), None)
+    return any(one.id == hypothesis for found in causes for one in found.hypotheses)
 
 
-def _with_hypothesis(session: Session, update: Callable[[Hypothesis], Hypothesis]) -> Session:
+def _with_verdict(session: Session, verdict: Verdict) -> Session:
+    """Of the hypothesis under way."""
     assert session.progress.experiment is not None
     cause_id, hypothesis_id = session.progress.experiment
     causes = tuple(
-        replace(cause, hypotheses=tuple(update(one) if one.id == hypothesis_id else one for one in cause.hypotheses))
+        replace(
+            cause,
+            hypotheses=tuple(
+                replace(one, verdict=verdict, because=()) if one.id == hypothesis_id else one
+                for one in cause.hypotheses
+            ),
+        )
         if cause.id == cause_id
         else cause
         for cause in session.causes

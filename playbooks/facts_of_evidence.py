@@ -55,6 +55,13 @@ FILES = (
     ("adapter.bias", "bias of the adapter", "", "bias of adapter_config.json"),
     ("adapter.path_exists", "adapter is there", "", "the adapter's folder holds adapter_config.json"),
 )
+NEAR = (
+    ("files.model_nearby", "model of a near name", "", "the folder of a model beside the one named, of a near name"),
+    ("files.plain_model_nearby", "unquantized model", "", "the folder of this model without quantization, beside it"),
+    ("adapter.name", "adapter", "", "the name of the launch's adapter at fault, else of its first"),
+    ("adapter.whole_copy", "another copy of the adapter", "", "a folder beside it, or given, with a whole adapter"),
+    ("adapter.base_nearby", "the adapter's base", "", "the folder of the adapter's base model"),
+)
 GPUS = (
     ("gpu.count", "GPUs", "", "GPUs that NVML lists"),
     ("gpu.name", "GPU", "", "the name of the launch's GPU with least free memory"),
@@ -102,8 +109,8 @@ HOST = (
     ("host.shm_free_gib", "free in /dev/shm", "GiB", "free space of /dev/shm"),
     ("host.ram_limit_gib", "memory limit of this container", "GiB", "the cgroup's limit; unset: none"),
     ("host.cache_free_gib", "free space of the cache folder", "GiB", "free space where vLLM keeps its caches"),
-    ("host.shm_is_there", "there is a /dev/shm", "", "/dev/shm is a folder on the engine's side"),
-    ("host.shm_is_writable", "/dev/shm can be written", "", "1 MiB was written there (measured by a test)"),
+    ("host.shm_is_there", "there is a /dev/shm", "", "the folder is there on the engine's side"),
+    ("host.shm_is_writable", "shared memory can be written", "", "1 MiB was written to /dev/shm (measured by a test)"),
     ("host.cache_is_writable", "cache folder can be written", "", "1 MiB was written where vLLM keeps its caches"),
     ("host.hub_cache_free_gib", "free space of the hub's cache", "GiB", "free space where downloads go"),
     ("host.hub_cache_is_writable", "hub's cache can be written", "", "1 MiB was written where downloads go"),

@@ -15,19 +15,26 @@ if TYPE_CHECKING:
 
 
 def hypothesis_of(spec: HypothesisSpec, lookup: Lookup) -> Hypothesis:
-    """The hypothesis as far as it can be judged without loading anything.
+    """The hypothesis as far as it can be judged without doing anything.
 
-    What only reads facts gets its verdict at once. What needs a load is at most refuted by what is known already.
+    What only reads facts gets its verdict at once. An examination is not needed where others have told its facts. What
+    needs a load is at most refuted by what is known already.
     """
+    experiment = spec.experiment
     hypothesis = Hypothesis(
-        spec.id, spec.claim, in_words(spec.experiment), spec.experiment.cost, fixes=tuple(spec.fixes)
+        spec.id,
+        spec.claim,
+        in_words(experiment),
+        experiment.cost,
+        fixes=tuple(spec.fixes),
+        run=experiment.run,
+        change=", ".join(f"{key}={value}" for key, value in change_of(experiment).items()),
     )
-    if spec.experiment.run is None:
-        return judge(hypothesis, spec, lookup)
-    refuting = _holding(spec.experiment.refute, lookup)
-    if refuting:
-        return replace(hypothesis, verdict=Verdict.REFUTED, because=_in_words(refuting, lookup))
-    return hypothesis
+    judged = judge(hypothesis, spec, lookup)
+    if experiment.run is None or judged.verdict is Verdict.REFUTED:
+        return judged
+    is_known = experiments.named(experiment.run).kind == "examine" and judged.verdict is Verdict.CONFIRMED
+    return judged if is_known else hypothesis
 
 
 def judge(hypothesis: Hypothesis, spec: HypothesisSpec, lookup: Lookup) -> Hypothesis:
@@ -50,6 +57,19 @@ def in_words(experiment: Experiment) -> str:
     change = ", ".join(f"{key} {value}" for key, value in experiment.with_.items())
     meaning = experiments.named(experiment.run).meaning
     return f"{meaning}: {change}" if change else meaning
+
+
+def change_of(experiment: Experiment) -> dict[str, str]:
+    """The one variable that it changes: the hypothesis's own (`with`), else that of the named experiment."""
+    if experiment.run is None:
+        return {}
+    return {key: _written(value) for key, value in experiment.with_.items()} or experiments.named(
+        experiment.run
+    ).default_change
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _in_words(results: list[Result], lookup: Lookup) -> tuple[str, ...]:

@@ -8,18 +8,21 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from engine_probe.events import Event, Trouble
+from engine_probe.events import Ended, Event, Trouble
 from playbooks.diagnose import step
 from playbooks.effects import (
     Diagnose,
     DiagnoseLogs,
     EffectFailed,
+    Examine,
     Load,
     SendRequest,
+    StopExamine,
     StopLoad,
     UndoRevision,
 )
 from playbooks.ended_load import diagnose_load
+from playbooks.examining import Examiner
 from playbooks.keeping import Keeping
 from playbooks.log_reading import diagnose_sources, evidence_of
 from playbooks.session_files import SessionFiles
@@ -102,6 +105,8 @@ class _Driver:
         self._files = SessionFiles(kept.case)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
+        self._examined: deque[Done] = deque()
+        self._examiner = Examiner(getattr(probe, "engine", None), self._take_examined)
         self._came = asyncio.Event()
 
     async def run(self, decisions: asyncio.Queue[Decision] | Policy) -> Session:
@@ -117,14 +122,16 @@ class _Driver:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, self._examiner.close(), return_exceptions=True)
             self._kept.flush()
             self._kept.close()
             self._leave_no_unverified_change()
         return self.session
 
-    async def _take(self, happening: Event | Decision) -> None:
+    async def _take(self, happening: Event | Decision | Done) -> None:
         waiting: deque[Event | Decision | Done] = deque([happening])
+        if isinstance(happening, Ended) and (seen := await self._examiner.load_ended(happening)) is not None:
+            waiting.appendleft(seen)
         while waiting:
             one = waiting.popleft()
             before = self.session
@@ -148,11 +155,16 @@ class _Driver:
 
     async def _perform(self, effect: Effect) -> Done | None:
         if isinstance(effect, Load):
+            self._examiner.load_begins(effect)
             await self._probe.load(effect.launch, effect.grade)
         elif isinstance(effect, SendRequest):
             await self._probe.request(effect.model, effect.request)
         elif isinstance(effect, StopLoad):
             await self._probe.stop(effect.model, effect.reason)
+        elif isinstance(effect, Examine):
+            self._examiner.begin(effect)
+        elif isinstance(effect, StopExamine):
+            self._examiner.stop()
         elif isinstance(effect, Diagnose):
             return await self._diagnose(effect)
         elif isinstance(effect, DiagnoseLogs):
@@ -182,11 +194,17 @@ class _Driver:
             self._decisions.put_nowait(await decisions.get())
             self._came.set()
 
-    async def _next(self) -> Event | Decision:
+    def _take_examined(self, done: Done) -> None:
+        self._examined.append(done)
+        self._came.set()
+
+    async def _next(self) -> Event | Decision | Done:
         """What a person decides comes before what waits: a flood of output must not hold up a stop."""
         while True:
             if not self._decisions.empty():
                 return self._decisions.get_nowait()
+            if self._examined:
+                return self._examined.popleft()
             if not self._events.empty():
                 return self._events.get_nowait()
             self._kept.flush()

@@ -473,14 +473,6 @@ def test_an_experiment_loads_once_with_one_change_and_is_judged_by_its_end(file:
     assert session.running is None
 
 
-def test_an_experiment_that_cannot_be_done_is_inconclusive_with_the_reason(file: Path, context: Context) -> None:
-    session, effects = step(diagnosed(file, context), RunExperiment(KV, "neighbour-grew-while-vllm-measured"), context)
-    judged = next(one for one in session.causes[0].hypotheses if one.id == "neighbour-grew-while-vllm-measured")
-    assert effects == ()
-    assert judged.verdict is Verdict.INCONCLUSIVE
-    assert "not sampled" in judged.because[0]
-
-
 def test_stop_ends_the_load_and_undoes_what_was_not_proved(file: Path, context: Context) -> None:
     session, effects = step(diagnosed(file, context), ApplyFix(SHORTER), context)
     (write,) = effects
