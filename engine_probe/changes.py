@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from engine_probe.launch import Deployment, EngineSpec, Launch
 
-KEYS = ("args.NAME", "env.NAME", "gpus", "lora.NAME", "deployment.order", "deployment.start")
+KEYS = ("args.NAME", "env.NAME", "gpus", "lora.NAME", "model", "deployment.order", "deployment.start")
 STARTS = ("sequential", "parallel")
 UNSET = "unset"
 """The word that takes an argument, a variable, an adapter or GPUs away, where only text can be written."""
@@ -24,7 +24,7 @@ Change = bool | int | float | str | tuple[str, ...] | tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class Target:
-    """What a key speaks of: `kind` is args, env, lora, gpus, order or start; `name` what follows the dot."""
+    """What a key speaks of: `kind` is args, env, lora, gpus, model, order or start; `name` what follows the dot."""
 
     kind: str
     name: str = ""
@@ -43,7 +43,7 @@ def target_of(deployment: Deployment, launch: str | None, key: str) -> Target:
     if key == "deployment.start":
         return Target("start")
     kind, dot, name = key.partition(".")
-    if (kind not in ("args", "env", "lora") or not name) and (kind != "gpus" or dot):
+    if (kind not in ("args", "env", "lora") or not name) and (kind not in ("gpus", "model") or dot):
         raise InputError(f'"{key}" cannot be changed in a deployment', allowed=KEYS, nearest=nearest_word(key, KEYS))
     names = tuple(model.name for model in deployment.models)
     if launch is None and len(names) == 1:
@@ -70,6 +70,8 @@ def change(deployment: Deployment, launch_name: str | None, key: str, value: Cha
 def _changed(launch: Launch, target: Target, value: Change) -> Launch:
     if target.kind == "gpus":
         return launch.with_gpus(gpus_of(value))
+    if target.kind == "model":
+        return replace(launch, model=model_of(value))
     if target.kind == "args":
         return launch.without_arg(target.name) if value is None else launch.with_arg(target.name, value)  # type: ignore[arg-type]
     text = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
@@ -101,6 +103,13 @@ def gpus_of(value: Change) -> tuple[int, ...] | None:
     if len(gpus) != len(words) or len(set(gpus)) != len(gpus):
         raise InputError(f"gpus are different whole numbers such as [0, 1], not {rendered(value)}")
     return gpus
+
+
+def model_of(value: Change) -> str:
+    """A folder or a hub id. Errors: InputError."""
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"a model is a folder or a hub id, not {rendered(value)}")
+    return value
 
 
 def new_order(deployment: Deployment, value: Change) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.arg_values import canonical_name
-from engine_probe.changes import Change, change, diff, gpus_of, new_order, new_start, target_of, without_word
+from engine_probe.changes import Change, change, diff, gpus_of, model_of, new_order, new_start, target_of, without_word
 from engine_probe.deployment import deployment_text, digest_of, placed_arg, placed_path, read_bytes
 from engine_probe.errors import InputError
 from engine_probe.strict_yaml import text_of_bytes
@@ -132,6 +132,7 @@ def _placed(deployment: Deployment, folder: Path) -> Deployment:
     models = tuple(
         replace(
             model,
+            model=placed_path(model.model, folder),
             args={name: placed_arg(name, value, folder) for name, value in model.args.items()},
             lora={name: placed_path(adapter, folder) for name, adapter in model.lora.items()},
         )
@@ -159,6 +160,8 @@ def _edited(text: str, before: Deployment, launch: str | None, key: str, value: 
     if target.kind == "gpus":
         gpus = gpus_of(value)
         return set_key(text, at, "gpus", None if gpus is None else rendered(gpus))
+    if target.kind == "model":
+        return set_key(text, at, "model", rendered(model_of(value)))
     if target.kind == "args":
         return _edited_arg(text, before, at, target.name, target.launch or "", value)
     written = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

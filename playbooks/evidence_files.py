@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from playbooks.evidence_near import near_facts
 from playbooks.facts_of_evidence import FILES, MODEL
 from playbooks.model_config import model_facts
 
@@ -28,7 +29,7 @@ def file_facts(
     """
     folder = model_dir or base / Path(launch.model).expanduser()
     facts: dict[str, Fact] = dict(model_facts(str(folder)))
-    facts |= _adapter_facts(launch, base)
+    facts |= _adapter_facts(launch, base) | near_facts(launch, base, folder, sources)
     if not folder.is_dir():
         reason = Unknown(f"there is no folder {folder} on this host")
         return dict.fromkeys((name for name in _NAMES if not name.startswith("adapter.")), reason) | facts

@@ -21,6 +21,7 @@ from playbooks.facts_of_evidence import (
     HOST,
     KEPT,
     MODEL,
+    NEAR,
     NEIGHBOURS,
     NOW,
     PACKAGES,
@@ -182,7 +183,7 @@ _CAPTURED = (
     FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
     FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
-_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *GPUS, *NEIGHBOURS, *HOST, *UNMET, *TESTED))
+_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *NEAR, *GPUS, *NEIGHBOURS, *HOST, *UNMET, *TESTED))
 _OF_ONE_FILE = {COPY: "whole copy", NOW: "what there is", KEPT: "place for what there is"}
 OF_ONE_FILE = tuple(_OF_ONE_FILE)
 """Prefixes of facts about one file: known of those that a fix may restore, and shown with it."""
