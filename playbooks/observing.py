@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.events import Ended, Event, Failed, Ready
+from engine_probe.events import Ended, Event, Failed, Ready, RequestAnswered
+from playbooks import trial
 from playbooks.causes import symptom_of, with_diagnosis
 from playbooks.context import launch_named, with_progress
-from playbooks.effects import Diagnose, Load, StopLoad
+from playbooks.effects import Diagnose, Load, SendRequest, StopLoad
 from playbooks.fixing import fixes_of
 from playbooks.focus import looking_at, seen_of, still_loading
 from playbooks.neighbours import facts_at_failure
@@ -69,7 +70,28 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:
         return _ask(session, event.model or "") if progress.failed is None else (_when_settled(session), ())
     if isinstance(event, Ended):
         return _on_ended(session, event, context)
+    if isinstance(event, RequestAnswered) and event.model == next(iter(progress.trials), None):
+        return _on_tried(session, event)
     return session, ()
+
+
+def _on_tried(session: Session, answer: RequestAnswered) -> Answer:
+    """The answer to what a model that serves was asked. Without one it is ended, and that is its failure."""
+    wrong = trial.is_dead(answer)
+    if wrong is not None and answer.model in session.progress.open:
+        return with_progress(session, trials=()), (StopLoad(answer.model or "", reason=wrong),)
+    return _try(with_progress(session, trials=session.progress.trials[1:]))
+
+
+def _try(session: Session) -> Answer:
+    """Ask the next model that serves; when all have answered the deployment is well."""
+    if session.progress.failed is not None:
+        return session, ()
+    if not session.progress.trials:
+        return _healthy(session)
+    model = session.progress.trials[0]
+    session = replace(session, running=f"asking {model} whether it answers")
+    return session, (SendRequest(model, trial.request_for(model, seen_of(session, model).ready)),)
 
 
 def on_event_between(session: Session, event: Event) -> Answer:
@@ -160,8 +182,8 @@ def _go_on(session: Session, context: Context) -> Answer:
     if session.progress.queue:
         return _load_next(session, context)
     waiting = still_loading(session)
-    if not waiting:
-        return _healthy(session)
+    if not waiting:  # a server whose engine has died serves on for a while
+        return _try(with_progress(session, trials=session.progress.up))
     session = replace(looking_at(session, waiting[0]), model=waiting[0])
     return replace(session, running=f"loading {', '.join(waiting)} ({session.grade})"), ()
 

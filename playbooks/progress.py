@@ -77,6 +77,8 @@ class Progress:
     stopping: bool = False
     log_checks: tuple[str, ...] = ()
     """Ids of the verification's log checks whose line was seen."""
+    trials: tuple[str, ...] = ()
+    """Models that serve and are still to be asked something, once each; the first is asked now."""
     requests: tuple[str, ...] = ()
     """Ids of the checks that still want a request; the first is under way."""
     attempt: int = 0

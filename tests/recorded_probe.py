@@ -72,6 +72,9 @@ class RecordedProbe:
             self._play()
 
     async def request(self, model: str, request: Request) -> None:
+        if request.id.startswith("trial-"):  # what every model is asked that comes up: recordings have no answer to it
+            self._queue.put_nowait(RequestAnswered(model, id=request.id, path=request.path, status=200))
+            return
         self.asked.append(request)
         while self._rest and not isinstance(self._rest[0], Ended):
             answered = isinstance(self._rest[0], RequestAnswered)
