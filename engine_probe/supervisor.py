@@ -70,6 +70,11 @@ class Probe:
         self._complaints = b""
         self._is_lost = False
 
+    @property
+    def pid(self) -> int | None:
+        """Of the engine's command on this host; None when it has ended."""
+        return None if self._process is None else self._process.pid
+
     async def __aenter__(self) -> Probe:
         """Raises EngineError when the engine's command cannot be started at all."""
         archive = child_archive()

@@ -10,7 +10,6 @@ from playbooks.schema import Scalar, SymptomKind  # noqa: TC001 - msgspec reads 
 
 Call = dict[str, dict[str, Any] | None]
 """One name with its parameters."""
-Need = Literal["network", "gpu", "ray", "root", "numa-nodes"]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -56,7 +55,8 @@ class FaultFile(_Strict, frozen=True):
     """The fix that is tried, and must be verified; None: the playbook's, by priority."""
     cold: bool = False
     """Not to be forked from a process that has imported vLLM: it shows itself at import."""
-    needs: list[Need] = []
+    needs: list[str] = []
+    """Of the host (needs.py)."""
     third: bool = False
     """Of the chosen third that `make test` runs."""
     hang_seconds: float | None = None

@@ -11,6 +11,7 @@ from engine_probe.strict_yaml import InputError, decode_file, nearest_word
 from playbooks.lab.breakers import BREAKERS
 from playbooks.lab.fault_file import FaultFile
 from playbooks.lab.makers import ADAPTER_MAKERS, MODEL_MAKERS
+from playbooks.lab.needs import NEEDS
 from playbooks.lab.surroundings import SURROUNDINGS
 from playbooks.library import library_files, library_folder
 
@@ -123,6 +124,10 @@ def read_fault(path: Path, causes: frozenset[str]) -> Fault:
     if spec.cause not in causes:
         nearest = nearest_word(spec.cause, causes)
         raise lines.error(f"there is no playbook {spec.cause!r}", ("cause",), nearest=nearest)
+    for number, need in enumerate(spec.needs):
+        if need not in NEEDS:
+            nearest = nearest_word(need, NEEDS)
+            raise lines.error(f"there is no need {need!r}", ("needs", number), allowed=NEEDS, nearest=nearest)
     if not spec.models:
         raise lines.error("models: at least one is wanted", ("models",))
     names = [part.name for part in spec.models]

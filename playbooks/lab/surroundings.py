@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.load_conditions import LoadConditions, Tmpfs
 from playbooks.lab.cgroups import memory_cgroup
+from playbooks.lab.mounts import why_no_mounts
 from playbooks.lab.registry import Registry
 from playbooks.lab.unmade import CannotMake
 
@@ -75,6 +76,9 @@ def process_limit(_scene: Scene, *, name: str, value: int) -> Iterator[Around]:
 @contextmanager
 def small_disk(scene: Scene, *, folder: str = "small", kib: int = 4, at: str | None = None) -> Iterator[Around]:
     """A disk of a few KiB, which only the loads see: at `at`, or in the fault's folder; `{disk}` is its place."""
+    reason = why_no_mounts()
+    if reason is not None:
+        raise CannotMake(reason)
     place = at or str(scene.folder / folder)
     if at is None:
         (scene.folder / folder).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`vllm-console lab`: breaks a tiny real model on purpose, then diagnoses, fixes and verifies it on the real engine."""
+"""`vllm-console lab`: breaks tiny models on purpose, then diagnoses, fixes and verifies them on the real engine."""
 
 from __future__ import annotations
 
@@ -6,133 +6,155 @@ import asyncio
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from engine_probe.deployment import read_deployment
-from engine_probe.engines import engine_for
-from engine_probe.preflight import look_at
+from engine_probe.engines import choose_engine
 from engine_probe.strict_yaml import InputError
-from playbooks.context import Context, read_context
-from playbooks.lab.building import build_fault
-from playbooks.lab.faults import HEALTHY, Fault, fault_named, faults
-from playbooks.unattended import Unattended
+from playbooks.context import read_context
+from playbooks.lab.choosing import new_seed, turns
+from playbooks.lab.faults import Fault, families, fault_named, faults
 from tui.clear_click import ENGINE_HELP
-from tui.commands.consent import confirm_load
-from tui.commands.replay_run import run_session
+from tui.commands.lab_result import Result, summary
+from tui.commands.lab_run import Bench, run_turns
 from tui.commands.replay_text import SessionPrinter, exit_code
 from tui.output import Output
 
 if TYPE_CHECKING:
+    from engine_probe.events import Event
+    from playbooks.context import Context
+    from playbooks.lab.choosing import Turn
+    from playbooks.replay import OnChange
     from playbooks.session import Session
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The options of one call."""
-
-    grade: str
-    engine: str | None
-    yes: bool
-    keep: bool
-    output: Output
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[list | NAME…]")
 @click.option("--all", "run_all", is_flag=True, help="Every fault that this host can make.")
+@click.option("--family", metavar="FAMILY", help="Of `list` and --all: those of one family alone.")
+@click.option("--seed", type=int, metavar="N", help="Chooses the tenth that --all runs cold; printed when not given.")
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--json", "as_json", is_flag=True, help="One object a fault.")
+@click.option("--record", is_flag=True, help="Write what was proved into the playbooks, under `tested`.")
 @click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
-@click.option("--keep", is_flag=True, help="Keep the folder with the model and the mended deployment.")
-def lab(
-    names: tuple[str, ...], run_all: bool, cold: bool, as_json: bool, yes: bool, engine_name: str | None, keep: bool
+@click.option("--keep", is_flag=True, help="Keep the folders with the models and the mended deployments.")
+def lab(  # noqa: PLR0913, PLR0917 -- the options
+    names: tuple[str, ...],
+    run_all: bool,
+    family: str | None,
+    seed: int | None,
+    cold: bool,
+    as_json: bool,
+    record: bool,
+    yes: bool,
+    engine_name: str | None,
+    keep: bool,
 ) -> int:
-    """Break a tiny model on purpose, then find the cause, fix it and prove the fix, all on the real engine.
+    """Break tiny models on purpose, then find each cause, fix it and prove the fix, all on the real engine.
 
     \b
     vllm-console lab list
     vllm-console lab kv-cache-too-small-for-max-model-len
+    vllm-console lab --all --family format
     """
-    context = read_context()
     output = Output(as_json)
     if names == ("list",) or (not names and not run_all):
-        _list(output)
+        _list(faults(family), output)
         return 0
-    chosen = _chosen(names, run_all)
-    wish = Wish("cold" if cold else "warm", engine_name, yes, keep, output)
-    return max(_run(fault, context, wish) for fault in chosen)
+    chosen = _chosen(names, run_all, family)
+    if run_all and not cold:
+        seed = new_seed() if seed is None else seed
+        output.note(f"a tenth runs cold, chosen by --seed {seed}")
+    planned = turns(chosen, all_cold=cold, seed=seed if run_all else None)
+    with ExitStack() as stack:
+        prefix = "vllm-console-lab-"
+        if keep:
+            folder = Path(tempfile.mkdtemp(prefix=prefix))
+            output.note(f"in {folder}")
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+        bench = Bench(choose_engine(engine_name), read_context(), folder, yes, keep)
+        teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
+        began = time.monotonic()
+        results = asyncio.run(run_turns(planned, bench, teller.begin, teller.end))
+    if len(results) > 1:
+        output.note(summary(results, time.monotonic() - began))
+    if record:
+        _record(results, bench.context, output)
+    return max(_exit_code(one) for one in results)
 
 
-def _chosen(names: tuple[str, ...], run_all: bool) -> tuple[Fault, ...]:
+def _chosen(names: tuple[str, ...], run_all: bool, family: str | None) -> tuple[Fault, ...]:
     if run_all and names:
         raise InputError(f"--all and {names[0]}: give one of the two")
-    if run_all:
-        return faults()
-    return tuple(fault_named(name) for name in names)
+    if names and family is not None:
+        raise InputError(f"--family chooses among all; {names[0]} is named already", allowed=families())
+    return faults(family) if run_all else tuple(fault_named(name) for name in names)
 
 
-def _list(output: Output) -> None:
-    known = faults()
+def _list(known: tuple[Fault, ...], output: Output) -> None:
     for fault in known:
         output.result(
-            {"fault": fault.id, "family": fault.family, "cause": fault.cause, "title": fault.title}
-            | {"needs": list(fault.needs)}
+            {
+                "fault": fault.id,
+                "family": fault.family,
+                "cause": fault.cause,
+                "title": fault.title,
+                "models": len(fault.spec.models),
+                "cold": fault.spec.cold,
+                "needs": list(fault.needs),
+            }
         )
     output.table(("FAULT", "FAMILY", "TITLE"), [(fault.id, fault.family, fault.title) for fault in known])
 
 
-def _run(fault: Fault, context: Context, wish: Wish) -> int:
-    """One fault from its making to its proof; 0 when the fix was verified and the cause was the one made."""
-    began = time.monotonic()
-    with ExitStack() as stack:
-        if wish.keep:
-            folder = Path(tempfile.mkdtemp(prefix="vllm-console-lab-"))
+@dataclass
+class Teller:
+    """Prints one fault in full, or of several a line each."""
+
+    output: Output
+    is_brief: bool
+    keeps: bool
+    _printer: SessionPrinter | None = field(default=None)
+
+    def begin(self, turn: Turn) -> OnChange:
+        if self.is_brief:
+            return _say_nothing
+        self.output.text(f"Fault {turn.fault.id}", "bold")
+        self.output.folded(turn.fault.title)
+        self._printer = SessionPrinter(self.output, file_stays=self.keeps)
+        return self._printer.on_change
+
+    def end(self, result: Result) -> None:
+        self.output.result(result.object())
+        if self.is_brief:
+            self.output.text("  ".join((f"{result.words()[0]:<8}", *result.words()[1:])))
         else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vllm-console-lab-")))
-        path = build_fault(fault, folder)
-        output = wish.output
-        output.text(f"Fault {fault.id}", "bold")
-        output.folded(fault.title)
-        if wish.keep:
-            output.text(f"in {folder}")
-        deployment = read_deployment(path)
-        engine = engine_for(wish.engine, deployment)
-        confirm_load(look_at(deployment, engine), yes=wish.yes)
-        output.text(f"engine {engine.label}, {wish.grade}")
-        printer = SessionPrinter(output, file_stays=wish.keep)
-        run = run_session(
-            deployment, engine, wish.grade, Unattended(), printer.on_change, context, owns=None if wish.keep else folder
-        )
-        session = asyncio.run(run)
-    seconds = time.monotonic() - began
-    found = _found(fault, session)
-    output.result(found | {"seconds": round(seconds, 1), "engine": wish.grade})
-    output.text(f"{seconds:.1f} s")
-    verified = bool(found["verified"])
-    printer.end(session, "verified" if verified else "not verified")
-    return 0 if verified else max(1, exit_code(session))
+            self.output.text(f"{result.seconds:.1f} s, {result.turn.grade}")
+        reason = result.skipped or result.why_not
+        if reason is not None:
+            self.output.folded(reason)
+        if self._printer is not None and result.session is not None:
+            self._printer.end(result.session, "verified" if result.verified else "not verified")
 
 
-def _found(fault: Fault, session: Session) -> dict[str, Any]:
-    """The contract's object of one fault, without what the clock says."""
-    ids = [cause.id for cause in session.causes]
-    rank = ids.index(fault.cause) + 1 if fault.cause in ids else None
-    return {
-        "fault": fault.id,
-        "cause": fault.cause,
-        "diagnosed": ids[0] if ids else session.verdict,
-        "rank": rank,
-        "fix": session.applied_fix,
-        "verified": _is_proved(fault, session, rank),
-    }
+def _say_nothing(_session: Session, _event: Event | None) -> None:
+    """Of several faults only the end is told."""
 
 
-def _is_proved(fault: Fault, session: Session, rank: int | None) -> bool:
-    if fault.cause == HEALTHY:
-        return session.verdict == HEALTHY
-    return session.verdict == "verified" and rank == 1
+def _exit_code(result: Result) -> int:
+    if result.skipped is not None or result.verified:
+        return 0
+    return 1 if result.session is None else max(1, exit_code(result.session))
+
+
+def _record(results: list[Result], context: Context, output: Output) -> None:
+    from playbooks.lab.recording import record
+
+    proved = [one.session for one in results if one.verified and one.session is not None]
+    for path in record(proved, context.library):
+        output.note(f"recorded in {path}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine_probe.engine import Engine, EngineError
 from engine_probe.engine_check import check_engine
@@ -22,13 +22,14 @@ from playbooks.replay import drive
 from playbooks.start import facts_before
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from engine_probe.launch import Deployment
     from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.decisions import Decision
-    from playbooks.replay import OnChange, Policy
+    from playbooks.replay import OnChange, Policy, ProbeLike
     from playbooks.session import Session
 
 
@@ -43,35 +44,50 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     owns: Path | None = None,
     log: RunLog | None = None,
     notes: tuple[str, ...] = (),
+    probe: ProbeLike | None = None,
+    verify_grade: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Session:
-    """Drive one session on a probe of its own to its end. Raises EngineError when vLLM itself cannot be run.
+    """Drive one session to its end. Raises EngineError when vLLM itself cannot be run.
 
     `owns`: a folder made for this session alone, which goes with its probe. `log` is opened here; its owner closes it.
-    `notes`: what the session is to say from its beginning.
+    `notes`: what the session is to say from its beginning. `probe`: None is one of its own.
+    `verify_grade`: how a fix is loaded, None as the rest. `settings`: fields that the first session gets.
     """
     for launch in deployment.models:
         check_model_folder(launch, engine)
-    case, why_not = _new_case()
+    case, why_not = kept_case()
     facts = facts_before(deployment, engine.is_local)
-    session = new_session(case.name if case else "", deployment, grade, grade, facts)
-    session = replace(session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not))
+    session = new_session(case.name if case else "", deployment, grade, verify_grade or grade, facts)
+    session = replace(
+        session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not), **(settings or {})
+    )
     async with AsyncExitStack() as stack:
         if log is None:
             log = RunLog()
             stack.callback(log.close)
         log.open(case.path / LOG_NAME) if case else log.open_privately()
-        try:
-            probe = await stack.enter_async_context(Probe(engine, owns=owns))
-        except OSError as error:
-            raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
+        learns = engine.is_local and owns is None and probe is None  # a model made for one session comes never again
+        if probe is None:
+            probe = await stack.enter_async_context(_own_probe(engine, owns))
         lessons = Lessons(on_change)
         session = await drive(session, probe, decisions, lessons.see, context=context, case=case, log=log)
-        if engine.is_local and owns is None:  # a model made for one session comes never again
+        if learns:
             await asyncio.to_thread(lessons.learn)
     return await asyncio.to_thread(_engine_at_fault, session, engine)
 
 
-def _new_case() -> tuple[CaseFolder | None, tuple[str, ...]]:
+@asynccontextmanager
+async def _own_probe(engine: Engine, owns: Path | None) -> AsyncIterator[Probe]:
+    async with AsyncExitStack() as stack:
+        try:
+            probe = await stack.enter_async_context(Probe(engine, owns=owns))
+        except OSError as error:
+            raise EngineError(f"{engine.label} cannot be started: {error.strerror or error}") from error
+        yield probe
+
+
+def kept_case() -> tuple[CaseFolder | None, tuple[str, ...]]:
     """A case's folder, or why there is none: a full disk is no reason not to look for what is wrong."""
     state = writable(find_locations().state)
     try:

@@ -1,0 +1,40 @@
+"""The living processes below one process: what it has started and not ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import psutil
+
+_WARM = ("--warm", "vllm-console: warm process")
+
+
+class Descendant(NamedTuple):
+    """`started` tells a reused pid from the process before."""
+
+    pid: int
+    started: float
+    command: str
+
+
+def descendants(pid: int) -> frozenset[Descendant]:
+    """Below `pid`, without zombies; empty when it has ended."""
+    try:
+        below = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return frozenset()
+    return frozenset(one for process in below if (one := _read(process)) is not None)
+
+
+def _read(process: psutil.Process) -> Descendant | None:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return Descendant(process.pid, process.create_time(), " ".join(process.cmdline())[:200])
+    except psutil.Error:
+        return None
+
+
+def is_warm_process(one: Descendant) -> bool:
+    """It waits for the next load, see engine_probe/child/warm.py."""
+    return any(word in one.command for word in _WARM)
