@@ -40,6 +40,7 @@ def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("docker:vllm", Source("docker", "vllm")),
         ("unit:vllm@1.service", Source("unit", "vllm@1.service")),
         ("pod:prod/vllm-0", Source("pod", "prod/vllm-0")),
+        ("ssh:me@node7:/var/log/vllm.log", Source("ssh", "me@node7:/var/log/vllm.log")),
     ],
 )
 def test_words(word: str, source: Source) -> None:
@@ -47,7 +48,10 @@ def test_words(word: str, source: Source) -> None:
     assert source.label == word
 
 
-@pytest.mark.parametrize("word", ["docker:", "docker:--help", "pod:a/-n", "pod:/x", "unit:-x"])
+@pytest.mark.parametrize(
+    "word",
+    ["docker:", "docker:--help", "pod:a/-n", "pod:/x", "unit:-x", "ssh:node7", "ssh:-o:x", "ssh::/x", "ssh:/a:b"],
+)
 def test_what_is_no_name_is_refused_and_never_becomes_an_option(word: str) -> None:
     with pytest.raises(InputError, match="is no name of a"):
         parse_source(word)
@@ -62,6 +66,8 @@ def test_what_is_no_name_is_refused_and_never_becomes_an_option(word: str) -> No
         ("unit:vllm", True, "journalctl --no-pager -q -o short -f --no-tail -u vllm"),
         ("pod:vllm-0", False, "kubectl logs vllm-0"),
         ("pod:prod/vllm-0", True, "kubectl logs -f -n prod vllm-0"),
+        ("ssh:n:/a b", False, "ssh -T -o BatchMode=yes -o ConnectTimeout=10 n cat -- '/a b'"),
+        ("ssh:n:~/a", True, "ssh -T -o BatchMode=yes -o ConnectTimeout=10 n tail -n +1 -F -- ~/a"),
     ],
 )
 def test_commands(word: str, follow: bool, argv: str) -> None:

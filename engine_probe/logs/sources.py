@@ -1,7 +1,8 @@
-"""Where a log comes from: a file, standard input, or a program that prints a container's, unit's or pod's log."""
+"""Where a log comes from: a file, standard input, or a program that prints what a container, unit, pod or host has."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,11 +11,12 @@ from engine_probe.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_KINDS = ("docker", "unit", "pod")
+_KINDS = ("docker", "unit", "pod", "ssh")
+_FORMS = {"ssh": "ssh:HOST:PATH"}
 
 
 class Source(NamedTuple):
-    """`kind` is `file`, `stdin`, `docker`, `unit` or `pod`; `name` is what stands behind the colon, or the path."""
+    """`kind` is `file`, `stdin`, `docker`, `unit`, `pod` or `ssh`; `name` is what follows the colon, or the path."""
 
     kind: str
     name: str
@@ -27,6 +29,8 @@ class Source(NamedTuple):
 
     def argv(self, *, follow: bool) -> list[str]:
         """The command that prints this log, all of it, and what comes later with `follow`."""
+        if self.kind == "ssh":
+            return _far_file(self.name, follow=follow)
         if self.kind == "docker":
             return ["docker", "logs", *(["-f"] if follow else []), self.name]
         if self.kind == "unit":
@@ -37,8 +41,18 @@ class Source(NamedTuple):
         return ["kubectl", "logs", *(["-f"] if follow else []), *where, pod]
 
 
+def _far_file(name: str, *, follow: bool) -> list[str]:
+    """A file of another host. The far shell takes the words apart; BatchMode makes a missing key an error."""
+    host, _, path = name.partition(":")
+    # -F goes on when the log is rotated; a home folder is the far shell's to find, so `~/` stays outside the quotes.
+    words = ("tail", "-n", "+1", "-F", "--") if follow else ("cat", "--")
+    home, quoted = ("~/", path[2:]) if path.startswith("~/") else ("", path)
+    command = f"{shlex.join(words)} {home}{shlex.quote(quoted)}"
+    return ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host, command]
+
+
 def parse_source(word: str) -> Source:
-    """A source from the command line: `-`, `docker:NAME`, `unit:NAME`, `pod:[NAMESPACE/]NAME`, or a file's path.
+    """A source from the command line: `-`, `docker:NAME`, `unit:NAME`, `pod:[NAMESPACE/]NAME`, `ssh:HOST:PATH`, a path.
 
     A file whose name looks like one of the others is written with a path: `./docker:x`. Raises InputError.
     """
@@ -47,9 +61,18 @@ def parse_source(word: str) -> Source:
     kind, colon, name = word.partition(":")
     if not colon or kind not in _KINDS:
         return Source("file", word)
-    if not name or name.startswith("-") or any(part.startswith("-") or not part for part in name.split("/")):
-        raise InputError(f"{word}: {name!r} is no name of a {kind}; write {kind}:NAME")
+    if not _is_name(kind, name):
+        what = "file of another host" if kind == "ssh" else kind
+        raise InputError(f"{word}: {name!r} is no name of a {what}; write {_FORMS.get(kind, f'{kind}:NAME')}")
     return Source(kind, name)
+
+
+def _is_name(kind: str, name: str) -> bool:
+    """Whether no tool can take it for one of its options."""
+    if kind == "ssh":
+        host, _, path = name.partition(":")
+        return bool(host and path) and not host.startswith("-") and "/" not in host
+    return bool(name) and not any(part.startswith("-") or not part for part in name.split("/"))
 
 
 def path_of(source: Source) -> Path:

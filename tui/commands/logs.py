@@ -78,8 +78,8 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     kubectl logs vllm-0 | vllm-console logs - --stage weight_load --plain
     vllm-console logs docker:vllm --follow --json
 
-    SOURCE is a file, - (standard input, also without any SOURCE), docker:NAME, unit:NAME (systemd) or
-    pod:[NAMESPACE/]NAME. Bare lines count to the record above them. Secrets are masked.
+    SOURCE is a file, - (standard input, also without any SOURCE), docker:NAME, unit:NAME (systemd),
+    pod:[NAMESPACE/]NAME or ssh:HOST:PATH. Bare lines count to the record above them. Secrets are masked.
     """
     wanted = Wanted(
         levels=None if level is None else frozenset(_NAMED_LEVELS[_NAMED_LEVELS.index(level.upper()) :]),
@@ -116,7 +116,9 @@ def _sources(words: Sequence[str]) -> list[Source]:
     if not words or "-" in words:
         demand_stdin()
     if not words and sys.stdin.isatty():
-        raise InputError("no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, or pipe a log in")
+        raise InputError(
+            "no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, ssh:HOST:PATH, or pipe a log in"
+        )
     sources = [parse_source(word) for word in words or ("-",)]
     if len(set(sources)) < len(sources):
         raise InputError("a log is named twice")
