@@ -14,6 +14,7 @@ import re
 import sys
 from pathlib import Path
 
+from experiment_pages import experiment_page
 from playbook_pages import playbook_page
 
 from engine_probe import events
@@ -54,6 +55,7 @@ def wanted() -> dict[Path, str]:
         PAGE: generated(PAGE.read_text(encoding="utf-8")),
         library_folder().parent / "schema.json": schema_json(),
         Path(__file__).parent / "playbooks.md": playbook_page(own_library()),
+        Path(__file__).parent / "experiments.md": experiment_page(own_library()),
         CHECKED: checked_text(),
         COMPILED: compiled_text((one.entry, one.spec) for one in own_library()),
     }

@@ -31,7 +31,8 @@ class Answer:
 def ask(
     engine: Engine, code: str, timeout_s: float, given: bytes | None = None, stop: threading.Event | None = None
 ) -> Answer:
-    """`given` is what the code reads from stdin: secrets do not travel in a command. `stop` ends it before its time.
+    """`given` is one line that the code reads from stdin: secrets do not travel in a command. Its stdin ends when we
+    do, so that what we cannot reach any more can end too. `stop` ends it before its time.
 
     Raises OSError when the engine's command cannot be started at all.
     """
@@ -42,27 +43,35 @@ def ask(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    stdin, process.stdin = process.stdin, None  # `communicate` would close it
     try:
-        answer = _communicate(process, timeout_s, given, stop)
+        if stdin is not None:
+            with contextlib.suppress(OSError):  # it has ended already, and says why itself
+                stdin.write((given or b"") + b"\n")
+                stdin.flush()
+        answer = _communicate(process, timeout_s, stop)
         timed_out = answer is None
         if answer is None:
             _end_group(process)
             answer = process.communicate()
     finally:
         _end_group(process)  # whatever ended the wait, a signal to us too
+        if stdin is not None:
+            with contextlib.suppress(OSError):
+                stdin.close()
     out, err = (part.decode("utf-8", "replace") for part in answer)
     return Answer(out, err, process.returncode, timed_out)
 
 
 def _communicate(
-    process: subprocess.Popen[bytes], timeout_s: float, given: bytes | None, stop: threading.Event | None
+    process: subprocess.Popen[bytes], timeout_s: float, stop: threading.Event | None
 ) -> tuple[bytes, bytes] | None:
     """None: its time is over, or it was stopped."""
     ends_at = time.monotonic() + timeout_s
     while True:
         left_s = ends_at - time.monotonic()
         try:
-            return process.communicate(given, timeout=left_s if stop is None else min(left_s, _LOOK_EVERY_S))
+            return process.communicate(timeout=left_s if stop is None else min(left_s, _LOOK_EVERY_S))
         except subprocess.TimeoutExpired:
             if time.monotonic() >= ends_at or (stop is not None and stop.is_set()):
                 return None

@@ -19,15 +19,16 @@ from playbooks.patterns import CompiledWording, compile_pattern, is_slow, repeat
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from playbooks.schema import Fix, Playbook, Scalar
+    from playbooks.schema import Experiment, Fix, Playbook, Scalar
 
 Place = tuple[str | int, ...]
 
 _SETTABLE = (
-    (re.compile(r"args\.[a-z0-9][a-z0-9-]*"), "args.NAME"),
+    (re.compile(r"args\.(?:[a-z0-9][a-z0-9-]*|{[\w.]+})"), "args.NAME"),
     (re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*"), "env.NAME"),
     (re.compile(r"gpus"), "gpus"),
-    (re.compile(r"lora\.[\w.-]+"), "lora.NAME"),
+    (re.compile(r"lora\.(?:[\w.-]|{[\w.]+})+"), "lora.NAME"),
+    (re.compile(r"model"), "model"),
     (re.compile(r"engine\.packages\.[\w.-]+"), "engine.packages.NAME"),
     (re.compile(r"files\..+"), "files.NAME"),
     (re.compile(r"deployment\.order"), "deployment.order"),
@@ -178,10 +179,24 @@ def _hypotheses(playbook: Playbook, captured: frozenset[str]) -> Iterator[Proble
             yield _unknown((*at, "experiment", "run"), "experiment", what.run, experiments.names())
         if len(what.with_) > 1:
             yield Problem((*at, "experiment", "with"), "an experiment changes one variable at most")
-        yield from _settable(what.with_, (*at, "experiment", "with"))
+        yield from _named_experiment(what, (*at, "experiment"), captured)
         yield from _fact_names(what.ask, (*at, "experiment", "ask"), captured)
         yield from _conditions(what.confirm, (*at, "experiment", "confirm"), captured)
         yield from _conditions(what.refute, (*at, "experiment", "refute"), captured)
+
+
+def _named_experiment(what: Experiment, at: Place, captured: frozenset[str]) -> Iterator[Problem]:
+    """What it changes can be changed, and what it costs is what it does cost."""
+    yield from _settable(what.with_, (*at, "with"))
+    for value in map(str, what.with_.values()):
+        yield from _fact_names(placeholders(value), (*at, "with"), captured)
+    if what.run is None or what.run not in experiments.names():
+        return
+    named = experiments.named(what.run)
+    if what.with_ and named.kind == "examine":
+        yield Problem((*at, "with"), f"{named.name} loads nothing, so there is nothing to change")
+    if what.cost != named.cost:
+        yield Problem((*at, "cost"), f"{named.name} costs {named.cost}")
 
 
 def _fixes(playbook: Playbook, captured: frozenset[str]) -> Iterator[Problem]:

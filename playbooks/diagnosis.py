@@ -11,6 +11,7 @@ from engine_probe.facts import Known, Unknown
 from engine_probe.logs.attempts import attempts
 from engine_probe.logs.lines import PROBE_LOGGER
 from engine_probe.redact import mask
+from playbooks import experiments
 from playbooks.candidates import Candidate, Heard, candidates_of
 from playbooks.claims import Cause, Evidence, Verdict
 from playbooks.conditions import parse
@@ -22,7 +23,7 @@ from playbooks.hypotheses import hypothesis_of
 from playbooks.launch_in_log import launch_printed
 from playbooks.missing import Missing, is_in_log, missing_of, roots_of
 from playbooks.processes_in_log import engines_listed, facts_of_processes
-from playbooks.ranking import shared
+from playbooks.ranking import order_of_check, shared
 from playbooks.sayings import sayings_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
         facts = found.facts if attempt.outcome == outcome else facts
         causes += [one for one in found.causes if attempt.outcome == outcome]
         wanted += found.wanted
-    causes = _without_twins(sorted(causes, key=lambda one: -one.cause.confidence))
+    causes = _without_twins(sorted(causes, key=_order))
     missing = (*_above_the_cut(last, causes), *missing_of(wanted))
     version = next((one.version for one in reversed(tries) if one.version), None)
     symptom = _symptom_of(last, outcome, causes)
@@ -110,6 +111,11 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
     return Diagnosis(
         outcome, version, symptom, tuple(causes), missing, tuple(tries), facts, tuple(dict.fromkeys(notes))
     )
+
+
+def _order(one: FoundCause) -> tuple[float, int]:
+    """The surest first; of equal ones that which is looked at first."""
+    return -one.cause.confidence, order_of_check(one.cause.family, one.cause.stage)
 
 
 def _notes_of(attempt: Attempt, given: Given) -> Iterator[str]:
@@ -192,7 +198,9 @@ def _wanted(
         yield from ((root, candidate.playbook.id) for root in roots if isinstance(lookup(root), Unknown))
     for found in causes[:3]:
         for spec in found.playbook.spec.hypotheses if found.playbook else ():
-            if spec.experiment.run is not None or not _is_open(spec.id, found.cause.hypotheses):
+            run = spec.experiment.run
+            is_load = run is not None and experiments.named(run).kind == "load"
+            if is_load or not _is_open(spec.id, found.cause.hypotheses):
                 continue
             names = [name for text in spec.experiment.confirm for name in parse(text).facts()]
             unknown = [name for name in names if isinstance(found.lookup(name), Unknown)]
@@ -200,7 +208,7 @@ def _wanted(
 
 
 def _is_open(name: str, hypotheses: Sequence[Hypothesis]) -> bool:
-    return any(one.id == name and one.verdict is Verdict.INCONCLUSIVE for one in hypotheses)
+    return any(one.id == name and one.verdict in (Verdict.INCONCLUSIVE, Verdict.UNTESTED) for one in hypotheses)
 
 
 def _cause(

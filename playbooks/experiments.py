@@ -55,6 +55,23 @@ def named(name: str) -> NamedExperiment:
     return next(one for one in every() if one.name == name)
 
 
+def experiment_lines(one: NamedExperiment) -> tuple[str, ...]:
+    """All that there is to know of it, a sentence a line."""
+    what = "one load" if one.kind == "load" else "an examination: nothing is loaded"
+    change = f"changes {one.change.replace('=', ': ', 1)}" if one.change else ""
+    return tuple(
+        line
+        for line in (
+            f"does: {one.meaning}",
+            f"tells apart: {one.tells_apart}",
+            f"costs: {one.cost} ({what})",
+            change,
+            f"leaves: {', '.join(one.facts)}",
+        )
+        if line
+    )
+
+
 def _row(line: str) -> NamedExperiment:
     name, kind, how, grade, cost, change, facts, meaning, tells_apart = (
         "" if cell == "-" else cell for cell in line.split("\t")

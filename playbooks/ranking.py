@@ -21,6 +21,9 @@ _MEANT_QUIET = 0.85
 """Of a wording that says itself that it is no error."""
 _ANOTHER_RELEASE = 0.3
 _UNKNOWN_CONDITION = 0.85
+_MEETING = ("distributed_init", "worker_start")
+_BETWEEN_RANKS = ("distributed", "environment")
+_FAMILIES = {"memory": 0, "format": 2, "quantization": 2, "configuration": 3, "distributed": 3}
 _UNDECIDED = 0.25
 """How much rivals for the same failure take away."""
 
@@ -43,3 +46,14 @@ def shared(weights: Sequence[float]) -> tuple[float, ...]:
     """Confidences of rivals from their weights: the more the others weigh, the less sure is each."""
     total = sum(weights)
     return tuple(one * one / (one + _UNDECIDED * (total - one)) if one > 0 else 0.0 for one in weights)
+
+
+def order_of_check(family: str, stage: str | None) -> int:
+    """What is looked at first where two causes are as sure: what is cheap to see and explains most.
+
+    Who holds the GPUs' memory; whether the ranks meet; the weights' path and type against config.json; the
+    tensor-parallel size against GPUs and model; then the rest.
+    """
+    if family in _BETWEEN_RANKS and stage in _MEETING:
+        return 1
+    return _FAMILIES.get(family, 4)

@@ -8,8 +8,11 @@ import click
 
 from engine_probe.locations import writable
 from engine_probe.strict_yaml import InputError
+from playbooks import experiments
 from playbooks.diagnosis_report import change_in_words
+from playbooks.experiments import NamedExperiment, experiment_lines
 from playbooks.facts import register
+from playbooks.hypotheses import in_words
 from playbooks.library import Loaded, find, library_files, load_library, own_folder
 from playbooks.load import check_file
 from playbooks.template import FAMILIES, new_playbook, split_name
@@ -46,7 +49,9 @@ def _rest(one: Loaded) -> dict[str, object]:
 @playbooks.command()
 @click.argument("name", metavar="ID")
 def show(name: str) -> int:
-    """One playbook: what it knows, and its file."""
+    """One playbook: what it knows, and its file. Also one experiment by its name."""
+    if name in experiments.names():
+        return _show_experiment(experiments.named(name))
     one = find(load_library(), name)
     output = Output()
     output.text(f"{one.id}: {one.spec.title}", "bold")
@@ -54,10 +59,35 @@ def show(name: str) -> int:
     output.text("\nHypotheses", "bold")
     for claim in one.spec.hypotheses:
         output.text(f"  {claim.claim} (cost: {claim.experiment.cost})")
+        output.folded(f"{in_words(claim.experiment)} ({claim.experiment.run or 'facts'})", indent="    ")
     output.text("\nFixes", "bold")
     for fix in one.spec.fixes:
         output.folded(f"{fix.id}: {change_in_words(fix)} (risk: {fix.risk})")
     output.text(f"\n{one.path}")
+    return 0
+
+
+def _show_experiment(one: NamedExperiment) -> int:
+    output = Output()
+    output.text(f"{one.name}: an experiment", "bold")
+    for line in experiment_lines(one):
+        output.folded(line)
+    output.text(f"  vllm-console probe --experiment {one.name} DEPLOYMENT")
+    return 0
+
+
+@playbooks.command(name="experiments")
+@click.option("--json", "as_json", is_flag=True, help="One object an experiment.")
+def experiments_(as_json: bool) -> int:
+    """Every experiment that a hypothesis may run; `probe --experiment NAME DEPLOYMENT` does one."""
+    output = Output(as_json)
+    for one in experiments.every():
+        output.result(
+            {"name": one.name, "kind": one.kind, "cost": one.cost, "change": one.change or None}
+            | {"does": one.meaning, "tells_apart": one.tells_apart, "facts": list(one.facts)}
+        )
+    rows = [(one.name, one.kind, one.cost, one.meaning) for one in experiments.every()]
+    output.table(("EXPERIMENT", "KIND", "COST", "DOES"), rows)
     return 0
 
 

@@ -86,6 +86,8 @@ def _starts_launch(word: str, following: str) -> bool:
 @click.option(
     "--limit", "limits", multiple=True, metavar="STAGE=S", help="Longest time for a stage, or load=S for all."
 )
+@click.option("--experiment", metavar="NAME", help="Do one named experiment: `vllm-console playbooks experiments`.")
+@click.option("--set", "setting", metavar="KEY=VALUE", help="The one variable that the experiment's load changes.")
 @click.option("-v", "--verbose", is_flag=True, help="Print the log as well.")
 @click.option("--json", "as_json", is_flag=True, help="One event a line; the kinds are in ARCHITECTURE.md.")
 @click.argument("words", nargs=-1, required=True, metavar="DEPLOYMENT | -- vllm serve …")
@@ -97,6 +99,8 @@ def probe(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     keep_port: bool,
     hang_s: float,
     limits: tuple[str, ...],
+    experiment: str | None,
+    setting: str | None,
     verbose: bool,
     as_json: bool,
     words: tuple[str, ...],
@@ -106,6 +110,7 @@ def probe(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     \b
     vllm-console probe deployment.yaml
     vllm-console probe --grade warm -- vllm serve ./model --max-model-len 4096
+    vllm-console probe --experiment all-reduce deployment.yaml
 
     dry: vLLM's own check of the configuration, no weights. warm: forked from a process that has imported vLLM,
     seconds. cold: `vllm serve` exactly as a user runs it. Nothing is left behind, however it ends.
@@ -113,6 +118,12 @@ def probe(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     deployment = _deployment(words)
     engine = engine_for(engine_name, deployment)
     wish = Wish(grade, yes, hold, keep_port, verbose, parse_limits(hang_s, limits))
+    if experiment is not None:
+        from tui.commands.probe_experiment import run_experiment
+
+        return run_experiment(experiment, setting, engine, deployment, wish, Output(as_json))
+    if setting is not None:
+        raise InputError("--set changes what an experiment loads: name one with --experiment")
     return asyncio.run(run_probe(engine, deployment, wish, Output(as_json)))
 
 

@@ -57,7 +57,7 @@ class Rank:
             stdout=self._errors,
             stderr=self._errors,
             pass_fds=(writing,),
-            preexec_fn=die_with_parent,  # noqa: PLW1509 -- this script has no threads
+            preexec_fn=die_with_parent,  # noqa: PLW1509 -- the only other thread waits for stdin
         )
         os.close(writing)
 

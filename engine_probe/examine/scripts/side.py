@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 MARK = "vllm_console_examined "
@@ -19,9 +20,10 @@ class Side:
     """Takes what it is given; from then on everything that libraries print goes to stderr."""
 
     def __init__(self) -> None:
-        self.given: dict[str, Any] = json.loads(sys.stdin.buffer.read() or b"{}")
+        self.given: dict[str, Any] = json.loads(_first_line() or b"{}")
         self.limit_s = float(self.given.get("limit_s") or 60)
-        # Behind ssh or docker whoever asked may be gone: nothing here outlives its time.
+        # Whoever asked may be gone, behind ssh or docker too: nothing here outlives him, or its time.
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
         with contextlib.suppress(ValueError, OSError):
             signal.alarm(int(self.limit_s) + _GRACE_S)
         os.environ.update({str(name): str(value) for name, value in self.given.get("env", {}).items()})
@@ -39,6 +41,19 @@ class Side:
         """`unknown` maps facts to reasons; `why_not` says why nothing can be decided."""
         said = {"facts": facts, "unknown": unknown or {}, "why_not": why_not, "origin": origin}
         os.write(self._channel, ("\n" + MARK + json.dumps(said) + "\n").encode("ascii"))
+
+
+def _first_line() -> bytes:
+    content = b""
+    while not content.endswith(b"\n") and (part := os.read(0, 65536)):
+        content += part
+    return content
+
+
+def _end_with_stdin() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
 
 
 def die_with_parent() -> None:
