@@ -64,6 +64,11 @@ def lookup_of(session: Session, cause: Cause | None = None) -> Lookup:
     return lookup_for(launch_named(session.deployment, session.model), facts)
 
 
+def grade_to_verify(session: Session) -> str:
+    """A warm process has imported the packages as they were: once they are others, loads start from nothing."""
+    return "cold" if session.progress.packages_changed else session.verify_grade
+
+
 def captured_of(session: Session, playbook: str) -> dict[str, Fact]:
     """What the wordings of `playbook` captured in the log of the load that was diagnosed."""
     return dict(session.progress.captured.get(playbook, {}))

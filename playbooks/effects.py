@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
+    from engine_probe.model_files.adapters import Doubt
     from engine_probe.requests import Request
     from playbooks.diagnosis import Diagnosis
     from playbooks.session import Source
@@ -107,7 +108,17 @@ class WriteReport:
 
 
 Effect = (
-    Load | SendRequest | StopLoad | Diagnose | DiagnoseLogs | WriteRevision | UndoRevision | LookAtFiles | WriteReport
+    Load
+    | SendRequest
+    | StopLoad
+    | Diagnose
+    | DiagnoseLogs
+    | WriteRevision
+    | UndoRevision
+    | LookAtFiles
+    | Examine
+    | StopExamine
+    | WriteReport
 )
 
 
@@ -167,8 +178,8 @@ class FilesSeen:
     not_finite: tuple[str, ...] = ()
     """The first tensors of whose sample some values are no numbers."""
     not_finite_count: int = 0
-    adapters: Mapping[str, str] = field(default_factory=dict)
-    """Adapters that cannot change an answer, and why."""
+    adapters: Mapping[str, Doubt] = field(default_factory=dict)
+    """Adapters that cannot do what they were trained for, and why."""
     template: str | None = None
     """The chat template: `given`, `none`, or `lost` (none, though the tokenizer has the marks of a chat)."""
     pools: bool = False
@@ -195,6 +206,10 @@ class EffectFailed:
 
     effect: Effect
     text: str
+    was_stopped: bool = False
+    """A person stopped it, which says nothing about whether it can be done."""
 
 
-Done = RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | FilesSeen | Examined | ReportWritten | EffectFailed
+Done = (
+    RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | FilesSeen | Examined | ReportWritten | EffectFailed
+)

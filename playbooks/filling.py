@@ -14,10 +14,11 @@ from playbooks.claims import Verdict
 from playbooks.conditions import show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from playbooks.claims import Cause
     from playbooks.conditions import Lookup
+    from playbooks.schema import Scalar
 
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _OR = " or "
@@ -50,6 +51,11 @@ def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
         value = safe(name, value) if readable else value
         text = text.replace("{" + whole + "}", value)
     return text
+
+
+def with_filled_keys(change: Mapping[str, Scalar], lookup: Lookup) -> dict[str, Scalar]:
+    """What a fix sets, with the placeholders of its keys filled in."""
+    return {fill(key, lookup): value for key, value in change.items()}
 
 
 def in_words(text: str, label_of: Callable[[str], str], *, is_command: bool = False) -> str:

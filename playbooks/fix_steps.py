@@ -6,11 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from engine_probe.deployment import change, diff
+from engine_probe.deployment import diff
 from engine_probe.errors import InputError
+from engine_probe.outside.keys import checked_outside, is_outside
 from playbooks.context import captured_of
-from playbooks.filling import fill
+from playbooks.filling import fill, with_filled_keys
 from playbooks.fix_words import Change, old_value, promises_of, title_of
+from playbooks.outside_fixes import changed as deployment_after
+from playbooks.outside_fixes import lookup_for_key, shown
 from playbooks.patterns import to_value
 from playbooks.session import FixStep
 
@@ -31,7 +34,7 @@ def steps_of(option: FixOption, session: Session) -> tuple[FixStep, ...]:
         return option.steps
     launch = option.launch or session.model
     one = FixStep(launch, option.key, option.old_value, option.new_value, option.title, option.diff)
-    return (one,)
+    return (replace(one, commands=option.commands, way_back=option.way_back),)
 
 
 def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, lookup: Lookup) -> FixOption:
@@ -45,9 +48,9 @@ def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, loo
     try:
         for one in spec.steps:
             changed = _change(one, session, lookup)
-            after = change(deployment, changed.launch, changed.key, to_value(changed.value))
+            after = deployment_after(deployment, changed.launch, changed.key, to_value(changed.value))
             facts = _facts(session, cause, changed.launch)
-            if after != deployment:
+            if after != deployment or is_outside(changed.key):
                 found.append(_step(one, changed, deployment, after, facts))
                 expect = tuple(dict.fromkeys((*one.expect, *spec.expect)))
                 promises = promises_of(expect, deployment, facts, changed)
@@ -62,29 +65,36 @@ def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, loo
         steps=tuple(found),
         launch=found[-1].launch if len(launches) == 1 else None,
         title=_title(found),
-        diff=tuple(diff(session.deployment, deployment)),
+        diff=(*diff(session.deployment, deployment), *(line for one in found if one.commands for line in one.diff)),
+        commands=tuple(line for one in found for line in one.commands),
+        way_back=tuple(line for one in reversed(found) for line in one.way_back),
         expect=expect,
         promises=promises,
     )
 
 
 def _change(spec: StepSpec, session: Session, lookup: Lookup) -> Change:
-    ((key, template),) = spec.set.items()
+    ((key, template),) = with_filled_keys(spec.set, lookup).items()
     launch = fill(spec.launch, lookup) if spec.launch else session.model
-    return Change(launch, key, fill(str(template), lookup))
+    value = fill(str(template), lookup_for_key(lookup, key))
+    return Change(launch, key, checked_outside(key, value) if is_outside(key) else value)
 
 
 def _step(spec: StepSpec, changed: Change, before: Deployment, after: Deployment, facts: Mapping[str, Fact]) -> FixStep:
-    return FixStep(
+    step = FixStep(
         launch=changed.launch,
         key=changed.key,
-        old_value=old_value(before, changed.launch, changed.key),
+        old_value=old_value(before, changed.launch, changed.key, facts),
         new_value=changed.value,
         title=title_of(before, facts, changed),
         diff=tuple(diff(before, after)),
         expect=tuple(spec.expect),
         promises=promises_of(spec.expect, before, facts, changed),
     )
+    if not is_outside(changed.key):
+        return step
+    told = shown(changed.key, changed.value, facts)
+    return replace(step, diff=told.diff, commands=told.commands, way_back=told.way_back)
 
 
 def _facts(session: Session, cause: Cause, launch: str) -> dict[str, Fact]:

@@ -9,6 +9,7 @@ from engine_probe.arg_values import canonical_value
 from engine_probe.changes import gpus_of
 from engine_probe.errors import InputError
 from engine_probe.flags import flag_for
+from engine_probe.outside.keys import PACKAGES, WANTED_SOURCE, WANTED_VERSION, checked_outside, is_outside
 from playbooks import wording
 from playbooks.facts import info_of, number_or_text
 from playbooks.patterns import to_value
@@ -28,6 +29,8 @@ def checked_value(option: FixOption, text: str) -> Value:
     Raises InputError with what is wanted and an example.
     """
     word = text.strip()
+    if is_outside(option.key):
+        return checked_outside(option.key, word)
     wrong = InputError(f"{text.strip() or 'nothing'!r} cannot be used for {option.key}: {wanted(option)}")
     kind = _kind(option)
     if not word or any(ord(letter) < ord(" ") for letter in word):
@@ -53,6 +56,8 @@ def checked_value(option: FixOption, text: str) -> Value:
 
 def wanted(option: FixOption) -> str:
     """What `checked_value` takes, with an example: `bytes, or 264MiB`."""
+    if is_outside(option.key):
+        return WANTED_VERSION if option.key.startswith(PACKAGES) else WANTED_SOURCE
     kind, example = _kind(option), option.proposed or option.new_value
     if kind == "bytes":
         size = wording.size(int(example)).replace(" ", "") if example.isdigit() else "264MiB"
@@ -64,7 +69,7 @@ def wanted(option: FixOption) -> str:
 def shown_value(option: FixOption, value: str) -> str:
     """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408`."""
     unit = unit_of(option.key)
-    number = number_or_text(value)
+    number = value if is_outside(option.key) else number_or_text(value)
     if isinstance(number, (str, bool)):
         return value
     if unit == "bytes":

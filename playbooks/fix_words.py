@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.changes import UNSET
-from engine_probe.deployment import change
+from engine_probe.errors import InputError
 from engine_probe.facts import Known
+from engine_probe.outside.keys import is_outside
 from playbooks import wording
 from playbooks.conditions import show
 from playbooks.context import launch_named
 from playbooks.facts import lookup_for, number_or_text
 from playbooks.fix_values import unit_of
+from playbooks.outside_fixes import NOT_KNOWN, changed, shown
 from playbooks.patterns import to_value
 
 if TYPE_CHECKING:
@@ -32,8 +34,14 @@ class Change(NamedTuple):
     value: str
 
 
-def old_value(deployment: Deployment, launch_name: str, key: str) -> str | None:
-    """What the launch has under `key` now, None when it is not set."""
+def old_value(deployment: Deployment, launch_name: str, key: str, facts: Mapping[str, Fact]) -> str | None:
+    """What the launch has under `key` now, None when it is not set. What lies outside is as `facts` say."""
+    if is_outside(key):
+        try:
+            old = shown(key, "", facts).old
+        except InputError:
+            return None
+        return None if old in NOT_KNOWN else old
     launch = launch_named(deployment, launch_name)
     group, _, name = key.partition(".")
     value: object = None
@@ -45,19 +53,33 @@ def old_value(deployment: Deployment, launch_name: str, key: str) -> str | None:
         value = launch.lora.get(name)
     elif group == "gpus":
         value = launch.gpus
+    elif group == "model":
+        value = launch.model
     return None if value is None else str(value)
 
 
 def title_of(deployment: Deployment, facts: Mapping[str, Fact], one: Change) -> str:
     """`max-model-len of tiny: 4,096 (the model's own, not set) → 1,408`. `facts` are the launch's."""
+    if is_outside(one.key):
+        return _outside_title(facts, one)
     name = one.key.partition(".")[2] or one.key
     unit = unit_of(one.key)
     new = "not set" if one.value == UNSET else wording.quantity(number_or_text(one.value), unit)
     if unit == "bytes" and one.value.isdigit():
         new += f" ({int(one.value):,} bytes)"
-    old = old_value(deployment, one.launch, one.key)
+    old = old_value(deployment, one.launch, one.key, facts)
     before = _not_set(facts, one.key) if old is None else wording.quantity(number_or_text(old), unit)
     return f"{name} of {one.launch}: {before} → {new}"
+
+
+def _outside_title(facts: Mapping[str, Fact], one: Change) -> str:
+    """`model.safetensors of tiny: cut (1,234 of 9,876 bytes) → from /models/copy`."""
+    try:
+        told = shown(one.key, one.value, facts)
+    except InputError:
+        return f"{one.key} of {one.launch}"
+    whose = one.launch if one.key.startswith("files.") else "the engine"
+    return f"{told.what} of {whose}: {told.old} → {told.new}"
 
 
 def _not_set(facts: Mapping[str, Fact], key: str) -> str:
@@ -74,7 +96,7 @@ def promises_of(
     """`expect` in words, with the facts as they would be after the change, where that can be made at all."""
     known = dict(facts)
     if is_possible:
-        deployment = change(deployment, one.launch, one.key, to_value(one.value))
+        deployment = changed(deployment, one.launch, one.key, to_value(one.value))
         in_force = _IN_FORCE.get(one.key)
         if in_force is not None:
             known[in_force] = Known(number_or_text(one.value), "declared", f"{one.key} of {one.launch}")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.deployment import change, diff
+from engine_probe.deployment import diff
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
+from engine_probe.outside.keys import is_outside
 from playbooks import wording
 from playbooks.conditions import evaluate, parse
 from playbooks.context import captured_of, lookup_of
-from playbooks.filling import fill, needed, rank_of
+from playbooks.filling import fill, needed, rank_of, with_filled_keys
 from playbooks.fix_steps import with_steps
 from playbooks.fix_values import checked_value
 from playbooks.fix_words import Change, old_value, promises_of, title_of
+from playbooks.outside_fixes import changed, lookup_for_key, shown, wants_source
 from playbooks.patterns import to_value
 from playbooks.session import FixOption, Verdict
 
@@ -44,13 +46,14 @@ def fixes_of(session: Session, context: Context) -> tuple[FixOption, ...]:
 def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
     """One fix, ready to be applied or greyed."""
     lookup = lookup_of(session, cause)
-    key, template = next(iter(spec.set.items())) if spec.set else ("steps", "")
+    key, template = next(iter(with_filled_keys(spec.set, lookup).items())) if spec.set else ("steps", "")
+    lookup = lookup_for_key(lookup, key)
     value = fill(str(template), lookup)
     option = FixOption(
         id=spec.id,
         launch=session.model,
         key=key,
-        old_value=old_value(session.deployment, session.model, key),
+        old_value=old_value(session.deployment, session.model, key, session.facts),
         new_value=value,
         title=_plain_title(spec, session, key, value),
         diff=(),
@@ -77,19 +80,49 @@ def with_value(option: FixOption, session: Session, value: str) -> FixOption:
     if option.steps:
         return option
     proposed = option.proposed or option.new_value
+    is_open = option.unavailable is None or _is_opened_by_value(option, session)
     try:
-        if value != proposed:
+        if value != proposed or is_outside(option.key):
             value = str(checked_value(option, value))
-        after = change(session.deployment, session.model, option.key, to_value(value))
+        after = changed(session.deployment, session.model, option.key, to_value(value))
     except InputError as error:
-        return replace(option, new_value=value, unavailable=str(error))
+        return replace(option, new_value=value, unavailable=option.unavailable or str(error))
+    if is_outside(option.key):
+        return _with_outside(replace(option, unavailable=None) if is_open else option, session, value, proposed)
     if after == session.deployment:
         return replace(option, new_value=value, unavailable=f"{option.key} is that already")
     title = title_of(session.deployment, session.facts, Change(session.model, option.key, value))
     option = replace(option, new_value=value, title=title, proposed=None if value == proposed else proposed)
-    cause = next((one for one in session.causes if any(option.id in each.fixes for each in one.hypotheses)), None)
-    promises = _promises(option, session, cause)
+    promises = _promises(option, session, cause_of(option, session))
     return replace(option, diff=tuple(diff(session.deployment, after)), promises=promises)
+
+
+def _with_outside(option: FixOption, session: Session, value: str, proposed: str) -> FixOption:
+    """The fix of a file or a package with everything that is shown of it before it is applied."""
+    told = shown(option.key, value, session.facts)
+    option = replace(
+        option,
+        old_value=told.old,
+        new_value=value,
+        title=title_of(session.deployment, session.facts, Change(session.model, option.key, value)),
+        proposed=None if value == proposed else proposed,
+        diff=told.diff,
+        commands=told.commands,
+        way_back=told.way_back,
+    )
+    return replace(option, promises=_promises(option, session, cause_of(option, session)))
+
+
+def _is_opened_by_value(option: FixOption, session: Session) -> bool:
+    """It is greyed only because nobody has said where whole files are: with a person's word it can be applied."""
+    lookup = lookup_of(session)
+    value = option.proposed or option.new_value
+    return not option.by_hand and wants_source(option.key, value, lookup) and "--files-from" in str(option.unavailable)
+
+
+def cause_of(option: FixOption, session: Session) -> Cause | None:
+    """The likeliest cause whose playbook leads to it."""
+    return next((one for one in session.causes if any(option.id in each.fixes for each in one.hypotheses)), None)
 
 
 def _promises(option: FixOption, session: Session, cause: Cause | None) -> tuple[str, ...]:
@@ -126,11 +159,19 @@ def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
 
 
 def _missing_value(spec: Fix, lookup: Lookup) -> str | None:
-    texts = [spec.by_hand or "", *map(str, spec.set.values())]
-    texts += [text for step in spec.steps for text in (step.launch or "", *map(str, step.set.values()))]
-    for name in (*spec.needs, *(name for text in texts for name in needed(text))):
-        answer = lookup(name)
-        if not isinstance(answer, Known):
-            reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"
-            return f"{wording.label_of(name)}: unknown, because {wording.with_labels(reason)}"
-    return None
+    wanted = [*spec.needs, *needed(spec.by_hand or "")]
+    unknown = next((why for name in wanted if (why := _unknown(name, lookup)) is not None), None)
+    for launch, change in ((None, spec.set), *((step.launch, step.set) for step in spec.steps)):
+        for key, value in change.items():
+            of_key = lookup_for_key(lookup, fill(key, lookup))
+            names = (*needed(launch or ""), *needed(key), *needed(str(value)))
+            unknown = unknown or next((why for name in names if (why := _unknown(name, of_key)) is not None), None)
+    return unknown
+
+
+def _unknown(name: str, lookup: Lookup) -> str | None:
+    answer = lookup(name)
+    if isinstance(answer, Known):
+        return None
+    reason = answer.reason if isinstance(answer, Unknown) else f"not set ({answer.origin})"
+    return f"{wording.label_of(name)}: unknown, because {wording.with_labels(reason)}"

@@ -1,4 +1,4 @@
-"""The file side of a session: revisions written and undone, a change under verification noted, the report."""
+"""What a session changes: revisions, files, packages; each noted while it is unproved, each undone. And the report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from engine_probe.deployment import change
 from engine_probe.errors import InputError
+from engine_probe.outside.keys import is_outside
+from engine_probe.outside.work import StoppedError, Work
 from engine_probe.revisions import Revision, undo_revision, write_revision
 from playbooks.effects import EffectFailed, ReportWritten, RevisionUndone, RevisionWritten, UndoRevision, WriteRevision
+from playbooks.outside_changes import OutsideChange, make, take_back
 from playbooks.patterns import to_value
 from playbooks.unverified import Note
 
 if TYPE_CHECKING:
+    from engine_probe.engine import Engine
+    from engine_probe.launch import Deployment
     from playbooks.case import CaseFolder
     from playbooks.effects import Done, Effect
     from playbooks.session import Session
@@ -21,20 +26,31 @@ if TYPE_CHECKING:
 
 @dataclass
 class SessionFiles:
-    """`case` None: nothing is kept."""
+    """`case` None: nothing is kept. `engine` None: none of its packages can be changed."""
 
     case: CaseFolder | None
-    revisions: list[Revision] = field(default_factory=list)
+    engine: Engine | None = None
+    changes: list[Revision | OutsideChange] = field(default_factory=list)
     """Written and not undone, in order."""
     is_noted: bool = False
+    work: Work = field(default_factory=Work)
+    """What takes long, now or last: to stop it, and to read what it does."""
+
+    def takes_long(self, effect: Effect) -> bool:
+        """It is to be done in a thread: files may be large, and pip takes its time."""
+        if isinstance(effect, WriteRevision):
+            return is_outside(effect.key)
+        return isinstance(effect, UndoRevision) and any(not isinstance(one, Revision) for one in self.changes)
 
     def perform(self, effect: Effect, session: Session) -> Done:
         try:
             if isinstance(effect, WriteRevision):
-                return self._write(effect)
+                return self._write_outside(effect, session) if is_outside(effect.key) else self._write(effect)
             if isinstance(effect, UndoRevision):
                 return self._undo(effect)
             return self._report(session)
+        except StoppedError as stopped:
+            return EffectFailed(effect, str(stopped), was_stopped=True)
         except (InputError, OSError) as error:
             return EffectFailed(effect, str(error))
 
@@ -44,23 +60,47 @@ class SessionFiles:
         if path is None:
             return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
         revision = write_revision(path, effect.before, effect.launch, effect.key, value)
-        self.revisions.append(revision)
-        self._note()
+        self.changes.append(revision)
+        self._note(effect.before)
         return RevisionWritten(revision.number, revision.after, str(revision.kept))
 
+    def _write_outside(self, effect: WriteRevision, session: Session) -> Done:
+        self.work = Work()
+        try:
+            made = make(
+                effect,
+                self.engine,
+                session.file_sources,
+                lambda pending: self._note(effect.before, pending),
+                self.work,
+            )
+        except BaseException:
+            self._note(effect.before)
+            raise
+        self.changes += made.changes
+        self._note(effect.before)
+        return RevisionWritten(session.revision + 1, effect.before, outside=made.told, facts=made.facts)
+
     def _undo(self, effect: UndoRevision) -> Done:
-        while self.revisions and self.revisions[-1].after.digest != effect.before.digest:
-            undo_revision(self.revisions[-1].path, self.revisions[-1])
-            self.revisions.pop()
-            self._note()
+        while self.changes:
+            last = self.changes[-1]
+            if not isinstance(last, Revision):
+                take_back(last)
+            elif last.after.digest == effect.before.digest:
+                break
+            else:
+                undo_revision(last.path, last)
+            self.changes.pop()
+            self._note(effect.before)
         return RevisionUndone(effect.before)
 
-    def _note(self) -> None:
+    def _note(self, deployment: Deployment, pending: tuple[OutsideChange, ...] = ()) -> None:
         """On a full disk nothing is noted, and the change is taken back by this console or by hand."""
         note = Note(None if self.case is None else self.case.path)
+        changes = (*self.changes, *pending)
         with suppress(OSError):
-            note.write(self.revisions) if self.revisions else note.clear()
-            self.is_noted = bool(self.revisions)
+            note.write(deployment.path, changes) if changes else note.clear()
+            self.is_noted = bool(changes)
 
     def settle(self) -> None:
         """The change is proved and stays."""

@@ -111,7 +111,7 @@ def planned(engine: Engine, key: str, value: str) -> PackageChange:
 
 def apply(change: PackageChange, note: Callable[[PackageChange], None], work: Work) -> PackageChange:
     """Keep what is there, then let pip work. `note` is called before pip is. Raises InputError, and undoes it then."""
-    there = _versions(change, work)
+    there = versions(change, work)
     is_there = plain_name(change.name) in there
     if there.get(plain_name(change.name)) == change.value:
         raise InputError(f"{change.name} {change.value} is that already: nothing to change")
@@ -123,7 +123,7 @@ def apply(change: PackageChange, note: Callable[[PackageChange], None], work: Wo
     note(change)
     try:
         _pip(change, words, work)
-        if _versions(change, work) == dict(change.versions):
+        if versions(change, work) == dict(change.versions):
             there_now = change.versions.get(plain_name(change.name))
             raise InputError(f"{change.name} {there_now} is that already: nothing to change")
     except BaseException:
@@ -169,7 +169,8 @@ def _would_change(change: PackageChange, words: Sequence[str], work: Work) -> tu
     return tuple(plain_name(one["name"]) for one in plans if one)
 
 
-def _versions(change: PackageChange, work: Work) -> dict[str, str]:
+def versions(change: PackageChange, work: Work) -> dict[str, str]:
+    """By plain name, as they are now. Raises InputError."""
     answer = _ask(change, engine_script.VERSIONS, (), "reading the engine's packages", work)
     return dict(answer["versions"])
 
