@@ -100,7 +100,7 @@ def cause_lines(cause: Cause, told: tuple[Evidence, ...] = ()) -> list[str]:
     for one in sorted(cause.hypotheses, key=lambda hypothesis: _ORDER.index(hypothesis.verdict)):
         lines.append(f"{one.verdict.value}: {one.claim}")
         lines += [f"    {reason}" for reason in one.because]
-        if one.verdict is Verdict.UNTESTED:
+        if one.verdict is Verdict.UNTESTED or one.run is not None:
             lines.append(f"    experiment: {one.experiment} (cost: {one.cost})")
     return lines
 
@@ -132,6 +132,8 @@ def one_fix_lines(fix: FixOption) -> list[str]:
     lines = [f"    {fix.title}"]
     lines += [f"    step {number} of {len(fix.steps)}: {one.title}" for number, one in enumerate(fix.steps, 1)]
     lines += ["  " + line for line in fix.diff]
+    lines += [f"    does: {command}" for command in fix.commands]
+    lines += [f"    way back: {command}" for command in fix.way_back]
     lines += [f"    expects: {promise}" for promise in fix.promises]
     return [*lines, f"    why: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {fix.risk}"]
 

@@ -1,4 +1,4 @@
-"""Which file a fix changes, where the file as it was is kept, and how to go back by hand."""
+"""Which files a fix changes, where they are kept as they were, and how to go back by hand."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine_probe.outside.keys import is_outside
 from engine_probe.revisions import next_kept
 
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment
-    from playbooks.session import Session
+    from playbooks.session import FixOption, Session
 
 
-def will_change(deployment: Deployment) -> tuple[str, ...]:
-    """Before a fix is applied: `FILE will be changed; as it is now it stays as FILE.r1`. Empty without a file."""
-    if deployment.path is None:
+def will_change(deployment: Deployment, fix: FixOption | None = None) -> tuple[str, ...]:
+    """Before a fix is applied: `FILE will be changed; as it is now it stays as FILE.r1`. Empty without a file.
+
+    Also where the whole of `fix` lies outside that file: what it does is among its commands.
+    """
+    if deployment.path is None or (fix is not None and all(map(is_outside, _keys(fix)))):
         return ()
     try:
         kept = next_kept(deployment.path)
@@ -27,18 +31,25 @@ def will_change(deployment: Deployment) -> tuple[str, ...]:
 def is_changed(session: Session, *, from_anywhere: bool = False) -> tuple[str, ...]:
     """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty.
 
+    Then the same of what it has changed outside the file.
+
     `from_anywhere` names the files in full, for a text that is read later and elsewhere.
     """
     path = session.deployment.path
     if session.kept_file is None or path is None:
-        return ()
+        return session.outside
     kept = Path(session.kept_file)
     kept = kept if from_anywhere else _beside(path, kept)
     file = changed_file(kept)
     return (
         f"{file} is changed; as it was: {kept}",
         f"to go back: mv {shlex.quote(str(kept))} {shlex.quote(str(file))}",
+        *session.outside,
     )
+
+
+def _keys(fix: FixOption) -> tuple[str, ...]:
+    return tuple(one.key for one in fix.steps) or (fix.key,)
 
 
 def changed_file(kept: Path) -> Path:
