@@ -92,11 +92,13 @@ NEIGHBOURS = (
     ("neighbours.name", "the other model on its GPUs", "", "its name, where there is one other"),
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
+    ("neighbours.pool_bytes", "KV caches of those models", "bytes", "what all of them set by hand, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),
     ("neighbours.are_loading", "another model was loading", "", "another one was still loading when this one failed"),
     ("neighbours.loading", "models that were loading", "", "their names, separated by spaces"),
     ("neighbours.loading_stage", "stage of the model that was loading", "", "where it stood, where it was one"),
     ("neighbours.serving", "models that served", "", "names of those that served when this one failed"),
+    ("deployment.last_first", "order with the last one first", "", "the model that began to load last goes first"),
     (
         "deployment.free_gpus",
         "GPUs that no model uses",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from playbooks.facts import launch_fact
 from playbooks.gpu_shares import default_share
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Deployment, Launch
@@ -42,6 +43,7 @@ def neighbour_facts(
         "neighbours.name": others[0].name if len(others) == 1 else None,
         "neighbours.names": " ".join(one.name for one in others) or None,
         "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
+        "neighbours.pool_bytes": _pools(others),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
         "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
@@ -52,6 +54,7 @@ def neighbour_facts(
         else "no state of the host was given",
         "neighbours.name": "there are several" if others else "there is none",
         "neighbours.names": "there is none",
+        "neighbours.pool_bytes": "one of them lets vLLM choose" if others else "there is none",
         "neighbours.utilization_sum": "a share is not set, and its default depends on vLLM's release",
     }
     return {
@@ -61,9 +64,9 @@ def neighbour_facts(
 
 
 def facts_at_failure(
-    model: str, loading: Collection[str], up: Collection[str], stages: Mapping[str, str]
+    model: str, loading: Collection[str], up: Collection[str], stages: Mapping[str, str], order: Sequence[str] = ()
 ) -> dict[str, Fact]:
-    """What the other models of the deployment did when `model` failed, as this session saw it."""
+    """What the other models did when `model` failed, as this session saw it. `order`: in which the loads began."""
     others = [name for name in loading if name != model]
     serving = [name for name in up if name != model]
     stage = stages.get(others[0]) if len(others) == 1 else None
@@ -73,9 +76,25 @@ def facts_at_failure(
         "neighbours.loading": " ".join(others) or None,
         "neighbours.loading_stage": stage or None,
         "neighbours.serving": " ".join(serving) or None,
+        "deployment.last_first": ", ".join([order[-1], *order[:-1]]) if len(order) > 1 else None,
     }
     reason = Unknown("there were several" if len(others) > 1 else "there was none")
     return {name: reason if value is None else Known(value, "measured", origin) for name, value in values.items()}
+
+
+def _pools(launches: Collection[Launch]) -> int | None:
+    """Bytes of the KV caches that they set by hand; None where one does not."""
+    sizes = [pool_bytes(one) for one in launches]
+    return sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
+
+
+def pool_bytes(launch: Launch) -> int | None:
+    """The KV cache that a launch sets by hand."""
+    for name, unit in (("kv_cache_memory_bytes", 1), ("env.VLLM_CPU_KVCACHE_SPACE", 2**30)):
+        found = launch_fact(launch, name)
+        if isinstance(found, Known) and isinstance(found.value, (int, float)) and not isinstance(found.value, bool):
+            return int(found.value * unit)
+    return None
 
 
 def _utilization(launch: Launch, version: str | None) -> float | None:
