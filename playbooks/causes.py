@@ -9,7 +9,7 @@ from engine_probe.redact import mask
 from playbooks.context import with_progress
 from playbooks.exceptions import exception_line, layer_of_exception, make_evidence
 from playbooks.observe import log_file
-from playbooks.session import Session, Symptom
+from playbooks.session import Outcome, Session, Symptom
 from playbooks.symptom_sources import sources_of
 from playbooks.symptom_words import codes_of, key_words_of
 
@@ -53,10 +53,12 @@ def symptom_of(session: Session, diagnosis: Diagnosis | None = None) -> Symptom:
 
 
 def _told_by(session: Session) -> tuple[Evidence, ...]:
-    """Of a model that serves, what its log says all the same."""
-    if session.progress.failure is not None or not session.causes:
+    """Of a model that serves, the check that did not hold, and what its log says all the same."""
+    if session.progress.failure is not None:
         return ()
-    return session.causes[0].evidence[:1]
+    wrong = next((one for one in session.checks if one.outcome is Outcome.FAIL), None)
+    asked = () if wrong is None else (make_evidence("requests", None, f"{wrong.title}: {wrong.measured}"),)
+    return (*asked, *(session.causes[0].evidence[:1] if session.causes else ()))
 
 
 def _root_evidence(session: Session, diagnosis: Diagnosis | None) -> tuple[Evidence, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playbooks import (
+    computed_answers,
     computed_configuration,
     computed_environment,
     computed_files,
@@ -14,6 +15,7 @@ from playbooks import (
     computed_memory,
     computed_parallel,
     computed_quantization,
+    computed_together,
 )
 
 if TYPE_CHECKING:
@@ -24,9 +26,11 @@ COMPUTED: tuple[Computed, ...] = (
     *computed_parallel.COMPUTED,
     *computed_files.COMPUTED,
     *computed_host.COMPUTED,
+    *computed_together.COMPUTED,
     *computed_lora.COMPUTED,
     *computed_quantization.COMPUTED,
     *computed_environment.COMPUTED,
     *computed_configuration.COMPUTED,
     *computed_flags.COMPUTED,
+    *computed_answers.COMPUTED,
 )

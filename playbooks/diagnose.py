@@ -18,13 +18,16 @@ from playbooks.effects import (
     DiagnoseLogs,
     EffectFailed,
     Examined,
+    FilesSeen,
     LogsDiagnosed,
+    LookAtFiles,
     ReportWritten,
     RevisionUndone,
     RevisionWritten,
     StopLoad,
     WriteReport,
 )
+from playbooks.fixing import with_value
 from playbooks.observe import observe
 from playbooks.session import Session
 
@@ -43,7 +46,17 @@ def step(session: Session, happening: Event | Decision | Done, context: Context)
     if isinstance(happening, Event):
         return _on_event(observe(session, happening, context), happening, context)
     if isinstance(
-        happening, (RevisionWritten, RevisionUndone, Diagnosed, LogsDiagnosed, Examined, ReportWritten, EffectFailed)
+        happening,
+        (
+            RevisionWritten,
+            RevisionUndone,
+            Diagnosed,
+            LogsDiagnosed,
+            Examined,
+            FilesSeen,
+            ReportWritten,
+            EffectFailed,
+        ),
     ):
         return _on_done(session, happening, context)
     return _on_decision(session, happening, context)
@@ -55,7 +68,8 @@ def allowed(session: Session, decision: Decision) -> bool:
     if isinstance(decision, (Begin, BeginFromLog)):
         return phase == "not begun" and (isinstance(decision, BeginFromLog) or session.no_loads is None)
     if isinstance(decision, Stop):
-        return phase == "experimenting" or (bool(session.progress.open) and phase in ("observing", "verifying"))
+        is_busy = phase in ("observing", "verifying") and bool(session.progress.open)
+        return is_busy or phase in ("experimenting", "writing")
     if isinstance(decision, Finish):
         return phase in ("not begun", "deciding")
     if isinstance(decision, Undo):
@@ -64,6 +78,8 @@ def allowed(session: Session, decision: Decision) -> bool:
         return phase == "deciding" and session.applied_fix is None and session.no_loads is None
     fixes = {fix.id: fix for fix in session.fixes}
     option = fixes.get(decision.fix)
+    if option is not None and option.unavailable is not None and decision.value is not None:
+        option = with_value(option, session, decision.value)
     usable = option is not None and option.unavailable is None and option.by_hand is None
     return phase == "deciding" and session.applied_fix is None and session.no_loads is None and usable
 
@@ -116,16 +132,26 @@ def _on_done(session: Session, done: Done, context: Context) -> Answer:  # noqa:
         return from_log.named(session, done, context), ()
     if isinstance(done, Examined):
         return experimenting.on_examined(session, done, context)
+    if isinstance(done, FilesSeen):
+        return _on_files_seen(session, done, context)
     if isinstance(done, Diagnosed):
         return observing.diagnosed(session, done.diagnosis, context)
     session, effects = trying.on_undone(session, done)
     return _finish(session) if session.progress.then_done else (session, effects)
 
 
+def _on_files_seen(session: Session, seen: FilesSeen, context: Context) -> Answer:
+    if session.progress.phase == "observing":
+        return observing.on_files_seen(session, seen)
+    return trying.on_files_seen(session, seen, context)
+
+
 def _on_effect_failed(session: Session, done: EffectFailed, context: Context) -> Answer:
     session = replace(session, notes=(*session.notes, done.text))
     if isinstance(done.effect, Diagnose):
         return observing.diagnosed(session, None, context)
+    if isinstance(done.effect, LookAtFiles):
+        return _on_files_seen(session, FilesSeen(done.effect.launch.name, why_not=done.text), context)
     if isinstance(done.effect, DiagnoseLogs):
         return _finish(replace(session, verdict="stopped"))
     if isinstance(done.effect, WriteReport):

@@ -14,6 +14,7 @@ from engine_probe.flags import flag_for
 from engine_probe.numbers import is_credible, number_in, shortened
 from playbooks import computed
 from playbooks.conditions import Answer, Lookup, Unset
+from playbooks.facts_of_answers import ANSWERS
 from playbooks.facts_of_evidence import (
     COPY,
     FILES,
@@ -183,7 +184,9 @@ _CAPTURED = (
     FactInfo("available_gib", "KV cache available", "GiB", "what vLLM had for the KV cache"),
     FactInfo("estimated_len", "length that vLLM says fits", "tokens", "vLLM's own estimate"),
 )
-_EVIDENCE = tuple(FactInfo(*row) for row in (*MODEL, *FILES, *NEAR, *GPUS, *NEIGHBOURS, *HOST, *UNMET, *TESTED))
+_EVIDENCE = tuple(
+    FactInfo(*row) for row in (*MODEL, *FILES, *NEAR, *GPUS, *NEIGHBOURS, *HOST, *UNMET, *TESTED, *ANSWERS)
+)
 _OF_ONE_FILE = {COPY: "whole copy", NOW: "what there is", KEPT: "place for what there is"}
 OF_ONE_FILE = tuple(_OF_ONE_FILE)
 """Prefixes of facts about one file: known of those that a fix may restore, and shown with it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError
 from engine_probe.memory.model_folder import model_folder
-from engine_probe.model_files.adapters import without_effect
+from engine_probe.model_files.adapters import doubt_about
 from engine_probe.model_files.audit import Audit, audit
 from engine_probe.model_files.finite import not_finite
 from engine_probe.model_files.siblings import lacking
@@ -49,8 +49,8 @@ def _seen(launch: Launch, deployment: Deployment, found: Audit, *, pools: bool) 
     tensors = {name for header in found.headers.values() for name in header.tensors}
     missing, unknown = _missing(launch, found, tensors)
     base = deployment.path.parent if deployment.path is not None else Path()
-    modules = {name.rpartition(".")[0] for name in tensors}
-    adapters = {name: without_effect(base / Path(path).expanduser(), modules) for name, path in launch.lora.items()}
+    shapes = {name: place.shape for header in found.headers.values() for name, place in header.tensors.items()}
+    adapters = {name: doubt_about(base / Path(path).expanduser(), shapes) for name, path in launch.lora.items()}
     bad = [f"{one.tensor} in {one.file}" for one in not_finite(found.folder, found.headers)]
     return FilesSeen(
         launch.name,
@@ -103,9 +103,14 @@ def _template(launch: Launch, folder: Path) -> str:
         return "given"
     if _json_in(folder, "tokenizer_config.json").get("chat_template"):
         return "given"
+    return "lost" if _special_words(folder).intersection(_CHAT_MARKS) else "none"
+
+
+def _special_words(folder: Path) -> set[str]:
     added = _json_in(folder, "tokenizer.json").get("added_tokens")
-    words = {str(one.get("content")) for one in added if isinstance(one, dict)} if isinstance(added, list) else set()
-    return "lost" if words.intersection(_CHAT_MARKS) else "none"
+    more = _json_in(folder, "tokenizer_config.json").get("additional_special_tokens")
+    found = [*(added if isinstance(added, list) else ()), *(more if isinstance(more, list) else ())]
+    return {str(one.get("content") if isinstance(one, dict) else one) for one in found}
 
 
 def _folder(launch: Launch, deployment: Deployment) -> Path | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from engine_probe.events import Failed, Ready
+from engine_probe.events import Failed, Ready, RequestAnswered
 from engine_probe.facts import Known
-from playbooks import fix_checks, verifying
-from playbooks.context import captured_of, launch_named, with_progress
-from playbooks.effects import Load, SendRequest, StopLoad, WriteRevision
+from engine_probe.outside.keys import PACKAGES
+from playbooks import fix_checks, proof, proof_answers, verifying
+from playbooks.context import captured_of, grade_to_verify, launch_named, with_progress
+from playbooks.effects import Load, LookAtFiles, SendRequest, StopLoad, WriteRevision
 from playbooks.exceptions import exception_line
 from playbooks.fix_steps import steps_of
 from playbooks.focus import looking_at, seen_of, still_loading
@@ -22,9 +23,9 @@ from playbooks.observe import load_begins
 from playbooks.session import Outcome, Session
 
 if TYPE_CHECKING:
-    from engine_probe.events import Event, RequestAnswered
+    from engine_probe.events import BurstAnswered, Event
     from playbooks.context import Context
-    from playbooks.effects import Effect
+    from playbooks.effects import Effect, FilesSeen
     from playbooks.session import Check, FixOption, FixStep
 
 Answer = tuple[Session, tuple["Effect", ...]]
@@ -114,22 +115,34 @@ def on_loaded(session: Session, event: Event, context: Context) -> Answer:
         return load_next(session, context)
     session = looking_at(session, session.model if _is_last(session) else _step(session).launch)
     if not _is_last(session):
-        session = _judge_step(session, is_dry=not isinstance(event, Ready))
+        session = _judge_step(session)
         return (session, ()) if verifying.broken(session.checks) else _next_step(session)
-    session = replace(session, checks=verifying.judge_load(session, context))
+    launch = launch_named(session.deployment, session.model)
+    checks = proof.with_ready(verifying.judge_load(session, context), launch, session.progress.ready)
+    session = replace(session, checks=checks, running=f"looking at the files of {session.model}")
+    return session, () if verifying.broken(checks) else (LookAtFiles(launch, session.deployment),)
+
+
+def on_files_seen(session: Session, seen: FilesSeen, context: Context) -> Answer:
+    """What the files tell of the model that is up; then everything that is asked of it, and of those beside it."""
+    session = replace(session, checks=proof.with_files(session.checks, seen))
     playbook = context.playbook(verifying.cause_of_fix(session, session.applied_fix or "").id)
     others = (fix_checks.beside_check(name) for name in beside(session))
-    return _go_on(with_progress(session, requests=(*verifying.wants_request(playbook), *others)), context)
+    wanted = (*verifying.wants_request(session, playbook), *others)
+    return _go_on(with_progress(session, files=seen, numbers=(), attempt=0, requests=wanted), context)
 
 
-def on_answer(session: Session, event: RequestAnswered, context: Context) -> Answer:
+def on_answer(session: Session, event: RequestAnswered | BurstAnswered, context: Context) -> Answer:
     """The answer to the request under way."""
-    if fix_checks.asked_beside(event.id) is None:
-        judged = verifying.judge_answer(session, event, context)
+    other = fix_checks.asked_beside(event.id)
+    if other is not None and isinstance(event, RequestAnswered):
+        judged: Check | None = fix_checks.judge_beside(_check(session, event.id), event)
     else:
-        judged = fix_checks.judge_beside(_check(session, event.id), event)
-    session = _with_checked(session, judged)
-    return _go_on(with_progress(session, requests=session.progress.requests[1:]), context)
+        judged = verifying.judge_answer(session, event, context)
+    if judged is None:  # a model that pools, and the path is not for it
+        return _go_on(with_progress(session, attempt=session.progress.attempt + 1), context)
+    session = proof_answers.taken_in(_with_checked(session, judged), judged, event)
+    return _go_on(with_progress(session, attempt=0, requests=session.progress.requests[1:]), context)
 
 
 def _go_on(session: Session, context: Context) -> Answer:
@@ -154,10 +167,9 @@ def _next_step(session: Session) -> Answer:
     return write_step(with_progress(session, fix_step=session.progress.fix_step + 1))
 
 
-def _judge_step(session: Session, *, is_dry: bool) -> Session:
-    if is_dry:
-        accepted = Known(value=True, source="measured", origin="a load of the configuration alone")
-        session = replace(session, facts={**session.facts, "engine.config_accepted": accepted})
+def _judge_step(session: Session) -> Session:
+    accepted = Known(value=True, source="measured", origin="the load of this step")
+    session = replace(session, facts={**session.facts, "engine.config_accepted": accepted})
     captured = captured_of(session, verifying.cause_of_fix(session, session.applied_fix or "").id)
     launch = launch_named(session.deployment, _step(session).launch)
     check = _check(session, current_check(session))
@@ -194,6 +206,11 @@ def check_of(session: Session, model: str) -> str:
     return verifying.LOADS if model == session.model else fix_checks.beside_check(model)
 
 
+def changes_packages(session: Session) -> bool:
+    """Of the step under way."""
+    return _step(session).key.startswith(PACKAGES)
+
+
 def _applied(session: Session) -> FixOption:
     return next(one for one in session.fixes if one.id == session.applied_fix)
 
@@ -213,7 +230,7 @@ def _is_last(session: Session) -> bool:
 def _grade(session: Session) -> str:
     expect = _step(session).expect
     is_dry = not _is_last(session) and all(text.startswith("engine.config_accepted ") for text in expect)
-    return "dry" if is_dry else session.verify_grade
+    return "dry" if is_dry and not session.progress.packages_changed else grade_to_verify(session)
 
 
 def _of_steps(session: Session) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine_probe.events import Ended, Event, Failed, Ready, RequestAnswered
-from playbooks import trial
+from playbooks import asking, trial, verifying
 from playbooks.causes import symptom_of, with_diagnosis
 from playbooks.context import launch_named, with_progress
 from playbooks.effects import Diagnose, Load, SendRequest, StopLoad
@@ -23,7 +23,7 @@ from playbooks.session import Session, Step
 if TYPE_CHECKING:
     from playbooks.context import Context
     from playbooks.diagnosis import Diagnosis
-    from playbooks.effects import Effect
+    from playbooks.effects import Effect, FilesSeen
 
 Answer = tuple[Session, tuple["Effect", ...]]
 _OF_THE_END = "load."
@@ -61,17 +61,21 @@ def _load_next(session: Session, context: Context) -> Answer:
     return session, tuple(Load(launch_named(session.deployment, name), session.grade) for name in names)
 
 
-def on_event(session: Session, event: Event, context: Context) -> Answer:
+def on_event(session: Session, event: Event, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
     """Of any of the loads; `event` has been taken in."""
     progress = session.progress
     if isinstance(event, Failed):
         return _on_failed(session, event), ()
     if isinstance(event, Ready) and not progress.stopping:
-        return _ask(session, event.model or "") if progress.failed is None else (_when_settled(session), ())
+        if progress.failed is not None:
+            return _when_settled(session), ()
+        return _or_read(asking.begin(session, event.model or ""))
+    if isinstance(event, RequestAnswered) and event.id == trial.id_of(next(iter(progress.trials), "")):
+        return _on_tried(session, event)
+    if isinstance(event, RequestAnswered):
+        return _or_read(asking.on_answer(session, event))
     if isinstance(event, Ended):
         return _on_ended(session, event, context)
-    if isinstance(event, RequestAnswered) and event.model == next(iter(progress.trials), None):
-        return _on_tried(session, event)
     return session, ()
 
 
@@ -94,6 +98,19 @@ def _try(session: Session) -> Answer:
     return session, (SendRequest(model, trial.request_for(model, seen_of(session, model).ready)),)
 
 
+def on_files_seen(session: Session, seen: FilesSeen) -> Answer:
+    """What the files of the model that serves tell; then its answers."""
+    progress = session.progress
+    is_asked = progress.failed is None and not progress.stopping and progress.asking[:1] == (seen.model,)
+    return _or_read(asking.on_files_seen(session, seen)) if is_asked else (session, ())
+
+
+def _or_read(answer: Answer) -> Answer:
+    """The answer; where nothing is left to be asked of the model, its log is read."""
+    session, effects = answer
+    return _ask(session, session.progress.asking[0]) if not effects and asking.is_over(session) else answer
+
+
 def on_event_between(session: Session, event: Event) -> Answer:
     """Nothing is being tried. A model that serves may still end: of a deployment that was well, that is its failure."""
     if not isinstance(event, (Failed, Ended)):
@@ -114,9 +131,21 @@ def _on_failed(session: Session, event: Failed) -> Session:
     if session.progress.failed is not None:
         return _noted(session, f"{model} failed too: {event.reason}")
     session = replace(looking_at(session, model), model=model)
-    told = facts_at_failure(model, still_loading(session), session.progress.up, seen_of_each(session))
+    told = facts_at_failure(
+        model, still_loading(session), session.progress.up, seen_of_each(session), _order_with_last(session)
+    )
     session = replace(session, facts={**session.facts, **told})
-    return with_progress(session, failed=model, queue=())
+    session = replace(session, checks=())
+    return with_progress(session, failed=model, queue=(), asking=(), requests=())
+
+
+def _order_with_last(session: Session) -> tuple[str, ...]:
+    """The deployment's order with the model that began last at its end; empty where all begin at once."""
+    if session.deployment.start == "parallel":
+        return ()
+    names = [one.name for one in session.deployment.models]
+    last = max(session.progress.loads, key=lambda name: session.progress.loads[name])
+    return (*(name for name in names if name != last), last)
 
 
 def seen_of_each(session: Session) -> dict[str, str]:
@@ -157,13 +186,13 @@ def _ask(session: Session, model: str) -> Answer:
     session = replace(session, running=f"reading what {model} printed")
     facts = {name: fact for name, fact in session.facts.items() if not name.startswith(_OF_THE_END)}
     session = replace(session, facts=facts)
-    return session, (Diagnose(session.progress.loads[model], launch, session.deployment, facts),)
+    return session, (Diagnose(session.progress.loads[model], launch, session.deployment, facts, session.file_sources),)
 
 
 def diagnosed(session: Session, diagnosis: Diagnosis | None, context: Context) -> Answer:
     """Name the symptom, the causes, and what can be tried. None: the log could not be read."""
     has_failed = session.progress.failure is not None
-    if not has_failed and (diagnosis is None or not diagnosis.causes):
+    if not has_failed and (diagnosis is None or not diagnosis.causes) and verifying.failed(session.checks) is None:
         return _go_on(session, context)
     if diagnosis is not None:
         session = with_diagnosis(session, diagnosis)
@@ -172,18 +201,22 @@ def diagnosed(session: Session, diagnosis: Diagnosis | None, context: Context) -
         session = replace(session, verdict="unexplained")
     if has_failed:
         return _when_settled(session), ()
-    session = with_progress(session, is_diagnosed=True, queue=(), up_before=_up_beside(session))
+    session = with_progress(session, is_diagnosed=True, queue=(), asking=(), up_before=_up_beside(session))
     ending = tuple(StopLoad(name) for name in session.progress.open)
     return replace(session, running="ending what answers wrongly"), ending
 
 
 def _go_on(session: Session, context: Context) -> Answer:
-    """One more serves, and its log says nothing wrong."""
+    """One more serves, and nothing is wrong with it."""
+    session = with_progress(session, asking=session.progress.asking[1:])
+    if session.progress.asking:
+        return _or_read(asking.look(session))
     if session.progress.queue:
         return _load_next(session, context)
     waiting = still_loading(session)
-    if not waiting:  # a server whose engine has died serves on for a while
-        return _try(with_progress(session, trials=session.progress.up))
+    if not waiting:  # what came up first may have died since, and its server serves on for a while
+        others = tuple(name for name in session.progress.up if name != session.progress.loading)
+        return _try(with_progress(session, trials=others))
     session = replace(looking_at(session, waiting[0]), model=waiting[0])
     return replace(session, running=f"loading {', '.join(waiting)} ({session.grade})"), ()
 

@@ -29,6 +29,7 @@ _MODULES = (
     "engine_probe.facts",
     "engine_probe.launch",
     "engine_probe.requests",
+    "engine_probe.model_files.adapters",
     "engine_probe.logs.attempts",
     "engine_probe.logs.records",
     "engine_probe.logs.tracebacks",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine_probe.events import Ended, Event, Trouble
+from playbooks import slow_changes
 from playbooks.diagnose import step
 from playbooks.effects import (
     Diagnose,
@@ -16,6 +17,7 @@ from playbooks.effects import (
     EffectFailed,
     Examine,
     Load,
+    LookAtFiles,
     SendRequest,
     StopExamine,
     StopLoad,
@@ -23,6 +25,7 @@ from playbooks.effects import (
 )
 from playbooks.ended_load import diagnose_load
 from playbooks.examining import Examiner
+from playbooks.files_seen import look_at_files
 from playbooks.keeping import Keeping
 from playbooks.log_reading import diagnose_sources, evidence_of
 from playbooks.session_files import SessionFiles
@@ -102,7 +105,7 @@ class _Driver:
         self._kept = kept
         self._on_step = on_step
         self._given = given
-        self._files = SessionFiles(kept.case)
+        self._files = SessionFiles(kept.case, getattr(probe, "engine", None))
         self._events: asyncio.Queue[Event] = asyncio.Queue(_MOST_WAITING_EVENTS)
         self._decisions: asyncio.Queue[Decision] = asyncio.Queue()
         self._examined: deque[Done] = deque()
@@ -115,6 +118,8 @@ class _Driver:
         if isinstance(decisions, asyncio.Queue):
             tasks.append(asyncio.create_task(self._read_decisions(decisions)))
         try:
+            if self.session.progress.phase != "not begun":  # it goes on: whoever looks on has to know from where
+                self._tell(None)
             while self.session.progress.phase != "done":
                 await asyncio.sleep(0)  # a policy that decides at once, again and again, can still be cancelled
                 decision = policy.decide(self.session) if policy is not None else None
@@ -126,6 +131,8 @@ class _Driver:
             self._kept.flush()
             self._kept.close()
             self._leave_no_unverified_change()
+            if self.session.progress.phase != "done":
+                self._kept.leave()
         return self.session
 
     async def _take(self, happening: Event | Decision | Done) -> None:
@@ -167,12 +174,23 @@ class _Driver:
             self._examiner.stop()
         elif isinstance(effect, Diagnose):
             return await self._diagnose(effect)
+        elif isinstance(effect, LookAtFiles):
+            return await self._look_at_files(effect)
         elif isinstance(effect, DiagnoseLogs):
             self._on_change(self.session, None)
             return await asyncio.to_thread(diagnose_sources, effect, self._context, evidence_of(effect, self._given))
+        elif self._files.takes_long(effect):
+            self._on_change(self.session, None)
+            return await slow_changes.perform(
+                self._files, effect, self.session, self._decisions, self._tell_what_goes_on
+            )
         else:
             return self._files.perform(effect, self.session)
         return None
+
+    def _tell_what_goes_on(self, running: str) -> None:
+        self.session = replace(self.session, running=running)
+        self._on_change(self.session, None)
 
     async def _diagnose(self, effect: Diagnose) -> Done:
         """In a thread: a long log and a big model's files take seconds, and the screen goes on."""
@@ -181,6 +199,13 @@ class _Driver:
             return await asyncio.to_thread(diagnose_load, effect, self._kept.reading(effect.load_number), self._context)
         except OSError as error:
             return EffectFailed(effect, f"the log cannot be read: {error.strerror or error}")
+
+    async def _look_at_files(self, effect: LookAtFiles) -> Done:
+        """In a thread, as above."""
+        self._on_change(self.session, None)
+        engine = getattr(self._probe, "engine", None)
+        is_local = engine is None or engine.is_local
+        return await asyncio.to_thread(look_at_files, effect.launch, effect.deployment, is_local=is_local)
 
     async def _read_events(self) -> None:
         async for event in self._probe.events():

@@ -15,10 +15,15 @@ _TIMEOUT_S = 60.0
 _FIRST_OF_THE_SERVER = 500
 
 
+def id_of(model: str) -> str:
+    """Of the request that `model` is asked."""
+    return f"trial-{model}"
+
+
 def request_for(model: str, ready: Ready | None) -> Request:
     """`ready`: what its load said when it came up."""
     served = ready.served_models[0] if ready is not None and ready.served_models else model
-    return requests.build(requests.named(_ASKED), f"trial-{model}", served, 0, _TIMEOUT_S)
+    return requests.build(requests.named(_ASKED), id_of(model), served, 0, _TIMEOUT_S)
 
 
 def is_dead(answer: RequestAnswered) -> str | None:

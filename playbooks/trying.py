@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine_probe.deployment import change
-from engine_probe.events import ConfigBuilt, Ended, Event, Failed, Hung, Ready, RequestAnswered
-from playbooks import fix_checks, fix_loads, verifying
+from engine_probe.events import BurstAnswered, ConfigBuilt, Ended, Event, Failed, Hung, Ready, RequestAnswered
+from playbooks import fix_checks, fix_loads, proof, verifying
 from playbooks.context import launch_named, with_progress
 from playbooks.effects import StopLoad, UndoRevision, WriteRevision
 from playbooks.facts import lookup_for
 from playbooks.fix_steps import steps_of
 from playbooks.fixing import with_value
 from playbooks.focus import looking_at
+from playbooks.outside_fixes import changed
 from playbooks.patterns import to_value
 from playbooks.session import Session, Step
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from playbooks.conditions import Lookup
     from playbooks.context import Context
     from playbooks.decisions import ApplyFix
-    from playbooks.effects import Effect, EffectFailed, RevisionUndone, RevisionWritten
+    from playbooks.effects import Effect, EffectFailed, FilesSeen, RevisionUndone, RevisionWritten
     from playbooks.session import FixOption
 
 Answer = tuple[Session, tuple["Effect", ...]]
@@ -41,6 +41,7 @@ def apply_fix(session: Session, decision: ApplyFix, context: Context) -> Answer:
     checks = (
         *fix_checks.step_checks(steps_of(option, session)),
         *verifying.checks_of(playbook, option, 0, _lookup_after(session, option)),
+        *proof.standard_checks(launch_named(_after(session, option), session.model), session.proof, playbook),
         *fix_checks.beside_checks(fix_loads.beside(session)),
     )
     session = replace(session, applied_fix=option.id, step=Step.VERIFY, checks=checks, verdict=None)
@@ -58,15 +59,17 @@ def _lookup_after(session: Session, option: FixOption) -> Lookup:
 def _after(session: Session, option: FixOption) -> Deployment:
     after = session.deployment
     for one in steps_of(option, session):
-        after = change(after, one.launch, one.key, to_value(one.new_value))
+        after = changed(after, one.launch, one.key, to_value(one.new_value))
     return after
 
 
 def on_written(session: Session, done: RevisionWritten, context: Context) -> Answer:
-    """The deployment has the change: load it for real."""
+    """The deployment, or what lies outside it, has the change: load it for real."""
     kept = session.kept_file or done.kept
     session = replace(session, deployment=done.deployment, revision=done.number, kept_file=kept)
-    session = with_progress(session, written=session.progress.written + 1)
+    session = replace(session, outside=(*session.outside, *done.outside), facts={**session.facts, **done.facts})
+    packages_changed = session.progress.packages_changed or fix_loads.changes_packages(session)
+    session = with_progress(session, written=session.progress.written + 1, packages_changed=packages_changed)
     return fix_loads.begin_loads(session, context)
 
 
@@ -79,7 +82,7 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:  # noq
         return session, ()
     if isinstance(event, Failed):
         return (session, ()) if event.model in progress.restarting else (fix_loads.with_failure(session, event), ())
-    if isinstance(event, RequestAnswered):
+    if isinstance(event, (RequestAnswered, BurstAnswered)):
         if progress.requests[:1] != (event.id,) or verifying.broken(session.checks):
             return session, ()
         return _or_back(fix_loads.on_answer(session, event, context))
@@ -91,6 +94,13 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:  # noq
     if isinstance(event, Ready) and not progress.requests and not verifying.broken(session.checks):
         return _or_back(fix_loads.on_loaded(session, event, context))
     return session, ()
+
+
+def on_files_seen(session: Session, seen: FilesSeen, context: Context) -> Answer:
+    """The files of the model that is up have been looked at: what they tell, then what it answers."""
+    if session.progress.phase != "verifying" or session.progress.stopping:
+        return session, ()
+    return _or_back(fix_loads.on_files_seen(session, seen, context))
 
 
 def _on_ended(session: Session, event: Ended, context: Context) -> Answer:
@@ -141,6 +151,7 @@ def on_undone(session: Session, done: RevisionUndone) -> Answer:
         deployment=done.deployment,
         revision=max(0, session.revision - session.progress.written),
         kept_file=None,
+        outside=(),
         checks=verifying.not_reached(session.checks, "an earlier check did not hold"),
         applied_fix=None,
         step=Step.FIX,
@@ -149,7 +160,14 @@ def on_undone(session: Session, done: RevisionUndone) -> Answer:
         facts=dict(session.progress.facts_before),
     )
     session = with_progress(
-        session, phase="deciding", stopping=False, before=None, requests=(), queue=(), restarting=()
+        session,
+        phase="deciding",
+        stopping=False,
+        before=None,
+        requests=(),
+        queue=(),
+        packages_changed=False,
+        restarting=(),
     )
     left = [one for one in session.fixes if _is_left(one)]
     return replace(session, verdict=session.verdict or (None if left else "not verified")), ()
@@ -162,7 +180,8 @@ def on_effect_failed(session: Session, done: EffectFailed) -> Answer:
         return go_back(fix_loads.with_refusal(session, done.text))
     if isinstance(done.effect, WriteRevision):
         refused = next(one for one in session.fixes if one.id == session.applied_fix)
-        session = _with_fix(session, replace(refused, unavailable=f"it could not be written: {done.text}"))
+        why_not = None if done.was_stopped else f"it could not be written: {done.text}"
+        session = _with_fix(session, replace(refused, unavailable=why_not))
         session = replace(session, applied_fix=None, step=Step.FIX, checks=())
         return with_progress(session, phase="deciding", before=None), ()
     if isinstance(done.effect, UndoRevision):

