@@ -61,6 +61,8 @@ def _run_as_main(order: ForkOrder) -> NoReturn:
         os.chdir(order.cwd)
         sys.path.insert(0, order.private_dir)
         _prepare_vllm()
+        if "--enforce-eager" in (word.replace("_", "-") for word in order.argv):
+            _compile_nothing()
         if order.grade == "dry":
             dry.build_config(order.argv)
         else:
@@ -91,6 +93,17 @@ def _run_command(argv: list[str]) -> None:
     start = argv.index("-m") + 1
     sys.argv = argv[start:]
     runpy.run_module(argv[start], run_name="__main__", alter_sys=True)
+
+
+def _compile_nothing() -> None:
+    """Also the helpers that vLLM compiles whatever it was asked (vllm/v1/sample/ops/logprobs.py, 0.32.0).
+
+    Those cost some seconds at the first request of each load; a cold load has them as they are.
+    """
+    with contextlib.suppress(ImportError, AttributeError):  # torch before 2.6
+        import torch.compiler
+
+        torch.compiler.set_stance("force_eager")
 
 
 def _prepare_vllm() -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import psutil
 
-_WARM = ("--warm", "vllm-console: warm process")
+_OF_THE_PROBE = ("/child.zip", "vllm-console: warm process")
 
 
 class Descendant(NamedTuple):
@@ -35,6 +35,6 @@ def _read(process: psutil.Process) -> Descendant | None:
         return None
 
 
-def is_warm_process(one: Descendant) -> bool:
-    """It waits for the next load, see engine_probe/child/warm.py."""
-    return any(word in one.command for word in _WARM)
+def is_of_the_probe(one: Descendant) -> bool:
+    """It belongs to the probe itself, not to a load: keeper, watchdog, the process that loads are forked from."""
+    return any(word in one.command for word in _OF_THE_PROBE)

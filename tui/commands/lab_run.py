@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import EngineError
 from engine_probe.errors import InputError
-from engine_probe.hardware.descendants import Descendant, descendants, is_warm_process
+from engine_probe.hardware.descendants import Descendant, descendants, is_of_the_probe
 from engine_probe.launch import Launch
 from engine_probe.load_conditions import LoadConditions
 from engine_probe.preflight import look_at
@@ -167,6 +167,6 @@ async def _run_session(
 
 
 def _living(probe: Probe) -> frozenset[Descendant]:
-    """What the probe has started, but for the process that loads are forked from."""
+    """What the probe has started for loads."""
     found = descendants(probe.pid) if probe.pid is not None and probe.engine.is_local else frozenset()
-    return frozenset(one for one in found if not is_warm_process(one))
+    return frozenset(one for one in found if not is_of_the_probe(one))
