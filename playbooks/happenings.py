@@ -1,7 +1,7 @@
 """One line of a case's events.jsonl ⇄ what it tells: what the state machine was fed, and from where it began.
 
-`event` is an event's own kind, `decision:ApplyFix`, `done:RevisionWritten`, or one of `begun`, `resumed`, `playbook`
-and `lines`, which this file describes.
+`event` is an event's own kind, `decision:ApplyFix`, `done:RevisionWritten`, or one of `begun`, `resumed`, `left`,
+`playbook` and `lines`, which this file describes.
 """
 
 from __future__ import annotations
@@ -62,6 +62,13 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Left:
+    """The console let go of the case before its end."""
+
+    time: float
+
+
+@dataclass(frozen=True)
 class At:
     """A decision, or what came of an effect, with its time."""
 
@@ -69,7 +76,7 @@ class At:
     one: Decision | Done
 
 
-Line = Event | At | Begun | Kept | Lines
+Line = Event | At | Begun | Kept | Lines | Left
 
 
 def line_of(one: Line, masked: Masked = mask) -> str:
@@ -90,8 +97,8 @@ def _content(one: Line, masked: Masked) -> dict[str, Any]:
         return {"event": f"{kind}:{name}", "time": one.time, **values}
     values = to_plain(one, masked)
     values.pop("$")
-    if isinstance(one, Lines):
-        return {"event": "lines", **values}
+    if isinstance(one, (Lines, Left)):
+        return {"event": type(one).__name__.lower(), **values}
     values.pop("is_resumed", None)
     return {"event": "resumed" if one.is_resumed else "begun", **values}
 
@@ -111,6 +118,8 @@ def read_line(text: str, playbook: Playbook) -> Line:
         return _begun({**content, "is_resumed": name == "resumed"}, playbook)
     if name == "playbook":
         return Kept(str(content.get("id")), content.get("spec") or {})
+    if name == "left":
+        return Left(float(content.get("time", 0)))
     if name == "lines":
         return Lines(content.get("model"), int(content.get("count", 0)), bool(content.get("are_lost")))
     if name.startswith(("decision:", "done:")):

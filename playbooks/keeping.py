@@ -56,6 +56,15 @@ class Keeping:
         except OSError as error:
             self._say(error)
 
+    def leave(self) -> None:
+        """The case does not come to its end here."""
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.leave()
+        except OSError as error:
+            self._say(error)
+
     def _of_load(self, number: int) -> RunLog:
         log = self._loads.get(number)
         if log is None:

@@ -16,7 +16,7 @@ from playbooks.case import EVENTS
 from playbooks.compiled import entry_of
 from playbooks.context import with_progress
 from playbooks.diagnose import step
-from playbooks.happenings import At, Begun, Kept, Lines, read_line
+from playbooks.happenings import At, Begun, Kept, Left, Lines, read_line
 from playbooks.library import Loaded
 from playbooks.plain import UnreadableError
 from playbooks.schema import Playbook
@@ -116,6 +116,8 @@ class Rebuilding:
             self._begin(one)
         elif isinstance(one, Kept):
             return self._keep(one)
+        elif isinstance(one, Left):
+            return None
         elif self.session is None:
             return "it does not say from where it began"
         elif isinstance(one, Lines):

@@ -12,13 +12,13 @@ import time
 from typing import TYPE_CHECKING
 
 import msgspec
-import psutil
 
 from engine_probe.events import Event, LogRecord, MemorySample, Text
 from playbooks.case_secrets import CaseSecrets
 from playbooks.decisions import ApplyFix
 from playbooks.effects import RevisionWritten
-from playbooks.happenings import At, Begun, Kept, Lines, line_of
+from playbooks.happenings import At, Begun, Kept, Left, Lines, line_of
+from playbooks.owning import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,10 @@ class Recorder:
 
     def begin(self, session: Session, *, is_resumed: bool) -> None:
         """From where the case begins, or goes on."""
-        me, path = psutil.Process(), session.deployment.path
+        path = session.deployment.path
         self._secrets.learn(session.deployment)
         file = None if path is None else str(path.resolve())
-        self._write(Begun(session, me.pid, me.create_time(), file, is_resumed))
+        self._write(Begun(session, **this_process(), file=file, is_resumed=is_resumed))
 
     def take(self, before: Session, happening: Event | Decision | Done, after: Session) -> None:
         """`after` is what became of `before` by `happening`."""
@@ -75,6 +75,11 @@ class Recorder:
                 self._playbooks.add(one.id)
                 self._write(one)
         self._write(At(time.time(), happening))
+
+    def leave(self) -> None:
+        """It does not come to its end here: whoever opens it next may go on."""
+        self._flush()
+        self._write(Left(time.time()))
 
     def _is_only_counted(self, before: Session, event: Text | LogRecord, after: Session) -> bool:
         told_something = not _is_same_but_for_lines(before, after)
