@@ -123,7 +123,7 @@ async def test_lab_case_opens_by_enter_and_begins():
     app = ConsoleApp(backend(run))
     async with app.run_test(size=(80, 24)) as pilot:
         await start_at(pilot)
-        await pilot.press("down", "enter")
+        await pilot.press("down", "down", "enter")
         await wizard_at(pilot, samples.FAILED)
         assert run.decided == [decide.Begin()]
 
@@ -234,7 +234,7 @@ async def test_arrows_and_escape_go_back_a_step():
         screen = await wizard_at(pilot, samples.VERIFYING)
         await pilot.press("left", "left", "escape", "left")
         assert screen.shown is Step.SYMPTOM
-        assert "tiny does not start" in body_of(app)
+        assert "▸ does not start" in body_of(app)
         await pilot.press("right", "right", "right", "right")
         assert screen.shown is Step.VERIFY
         await pilot.press("escape")

@@ -40,7 +40,7 @@ from playbooks.session import (
     Verdict,
 )
 from tests.monitor_samples import FakeWatch
-from tui.running import Backend, CannotOpenError, EngineView
+from tui.running import Backend, CannotOpenError, EngineView, Opening
 from tui.widgets.live_log import LiveLog
 
 if TYPE_CHECKING:
@@ -84,12 +84,20 @@ SYMPTOM = Symptom(
         Evidence("launch", None, "max-model-len is not given: the model's own 4,096 is used"),
     ),
     sources=(
-        Source("log", "143 lines, engine.log"),
-        Source("GPUs", missing="this host has no GPU: the NVML library is not installed"),
-        Source("host", "free host memory 20.1 GiB; host memory 23.4 GiB"),
-        Source("model files", "weights on disk 0.02 GiB; the model's own maximum length 4,096"),
+        Source("log", "143 lines, load-1.log"),
+        Source(
+            "GPUs and memory",
+            "free host memory 20.1 GiB; host memory 23.4 GiB; no GPU: the NVML library is not installed",
+        ),
+        Source(
+            "config.json and files",
+            missing="there is no folder tiny on this host",
+            give="the model's folder has to be on this host, or downloaded",
+        ),
         Source("launch arguments", "enforce-eager, kv-cache-memory-bytes 96 MiB"),
     ),
+    codes=("ValueError", "exit code 1"),
+    key_words=("gpu-memory-utilization", "max-model-len", "KV cache"),
 )
 NOBODY_CHOSE = Hypothesis(
     id="context-longer-than-anyone-asked-for",
@@ -347,6 +355,7 @@ class FakeRun:
 
     holders: tuple[str, ...] = ()
     temporary: bool = False
+    begins_with: decide.Decision | None = field(default_factory=decide.Begin)
 
     @property
     def session(self) -> Session:
@@ -407,7 +416,7 @@ def backend(
 ) -> Backend:
     """A world of its own, at a clock that stands still. `run` as text: nothing can be opened, and why."""
 
-    def open_case(_deployment: Path | None) -> FakeRun:
+    def open_case(_opening: Opening) -> FakeRun:
         if isinstance(run, str):
             raise CannotOpenError(run)
         return run

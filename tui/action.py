@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
     from playbooks.session import FixOption, Hypothesis, Session, Step
 
-Place = Literal["monitor", "start", "wizard", "report", "help", "logs", "diagnosis", "plan"]
+Place = Literal[
+    "monitor", "start", "wizard", "report", "help", "logs", "diagnosis", "plan", "playbooks", "cases", "recorded"
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,32 @@ class PlanMoment:
     has_proposal: bool = False
     has_several: bool = False
     is_bare: bool = False
+
+
+@dataclass(frozen=True)
+class WizardMoment:
+    """What the wizard offers beside what the case allows."""
+
+    has_more_causes: bool = False
+    """Some causes or claims are folded away, or would be."""
+    shows_all: bool = False
+    has_line: bool = False
+    """What is marked has a line in a log that is there."""
+    is_skipped: bool = False
+    """The marked fix is left out."""
+    can_draft: bool = False
+    can_write_deployment: bool = False
+
+
+@dataclass(frozen=True)
+class ListMoment:
+    """A list that is shown: of playbooks or of cases."""
+
+    has_marked: bool = False
+    is_filtered: bool = False
+    can_resume: bool = False
+    """The marked case was cut off, and can go on."""
+    can_step: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,6 +103,8 @@ class Moment:
     """A line of a log is marked in its diagnosis."""
     monitor: MonitorMoment = MonitorMoment()
     plan: PlanMoment = PlanMoment()
+    wizard: WizardMoment = WizardMoment()
+    list: ListMoment = ListMoment()
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tui.action import Moment, Place
 
 _WIZARD: tuple[Place, ...] = ("wizard",)
+_LISTS: tuple[Place, ...] = ("playbooks", "cases")
 
 
 def _in_wizard(condition: str) -> Callable[[Moment], bool]:
@@ -39,10 +40,23 @@ WIZARD_ACTIONS: tuple[Action, ...] = (
            _in_wizard("keep"), step="4"),
     Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
            _in_wizard("advance"), step="1, 2"),
+    Action("all_causes", "a", "a", "all causes", "Show the less likely causes and claims too", _WIZARD,
+           lambda m: m.wizard.has_more_causes and not m.wizard.shows_all),
+    Action("likeliest", "a", "a", "likeliest", "Show the likeliest causes and claims alone", _WIZARD,
+           lambda m: m.wizard.has_more_causes and m.wizard.shows_all),
     Action("edit_value", "v", "v", "edit value", "Choose another value for the marked fix", _WIZARD,
            _in_wizard("edit")),
+    Action("skip_fix", "s", "s", "skip", "Leave the marked fix out and go on to the next one", _WIZARD,
+           _in_wizard("skip")),
+    Action("unskip_fix", "s", "s", "do not skip", "Take the marked fix in again", _WIZARD, _in_wizard("unskip")),
     Action("undo", "u", "u", "undo the fix", "Go back to the deployment as it was before the fix", _WIZARD,
            _in_wizard("undo")),
+    Action("write_deployment", "d", "d", "write deployment file",
+           "Write the launch that the log printed as a file, so that a fix can be applied", _WIZARD,
+           lambda m: m.wizard.can_write_deployment),
+    Action("draft_playbook", "p", "p", "save as playbook",
+           "Write a playbook from this case: its error, its lines, the fix that held", _WIZARD,
+           lambda m: m.wizard.can_draft),
     Action("finish", "w", "w", "write report", "End the case as it is and write its report", _WIZARD,
            _in_wizard("finish")),
     Action("report", "r", "r", "report", "Read the report of this case", _WIZARD, _has_report),
@@ -56,7 +70,24 @@ WIZARD_ACTIONS: tuple[Action, ...] = (
            lambda m: not m.log_paused),
     Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,
            lambda m: m.log_paused),
-    Action("log_big", "l", "l", "log", "Give the log the whole screen, with filters and search", _WIZARD),
+    Action("log_here", "l", "l", "log here", "Open the log at the line that shows what is marked", _WIZARD,
+           lambda m: m.wizard.has_line),
+    Action("log_big", "l", "l", "log", "Give the log the whole screen, with filters and search", _WIZARD,
+           lambda m: not m.wizard.has_line),
+    Action("log_whole", "L", "L", "whole log", "Give the log of the whole case the screen, at its end", _WIZARD,
+           lambda m: m.wizard.has_line, in_footer=False),
     Action("memory_big", "m", "m", "memory", "Show host and GPU memory in full, or fold them", _WIZARD,
            lambda m: m.memory_folded),
+    Action("open_marked", "enter", "enter", "open", "Show what is marked", _LISTS, lambda m: m.list.has_marked),
+    Action("filter_list", "f,slash", "f /", "filter", "Show only those that have the words you write", _LISTS),
+    Action("unfilter_list", "escape", "esc", "all", "Show all again", _LISTS, lambda m: m.list.is_filtered),
+    Action("resume_case", "g", "g", "go on", "Go on where the marked case was cut off", ("cases",),
+           lambda m: m.list.can_resume),
+    Action("case_report", "r", "r", "report", "Read the report of the marked case", ("cases",),
+           lambda m: m.list.has_marked),
+    Action("moment_before", "left", "←", "before", "What the case knew a moment before", ("recorded",),
+           lambda m: m.list.can_step),
+    Action("moment_behind", "right,enter", "→", "after", "What came of it", ("recorded",), lambda m: m.list.can_step),
+    Action("recorded_report", "r", "r", "report", "Read the report that this past case wrote", ("recorded",)),
+    Action("recorded_draft", "p", "p", "save as playbook", "Write a playbook from this past case", ("recorded",)),
 )  # fmt: skip

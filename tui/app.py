@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import work
-from textual.app import App
 from textual.events import Event, InputEvent
 from textual.message import Message
 
-from engine_probe.errors import InputError
+from tui.app_ends import demand_terminal, exit_code
 from tui.app_run import run_app
+from tui.app_screens import SCREENS_OF_MONITOR, ConsoleScreens, PlannedFor
 from tui.exports import keep_text
-from tui.running import Backend, CannotOpenError, CaseRun, EngineView
+from tui.running import Backend, EngineView, Opening
 from tui.screens.base import ConsoleScreen
 from tui.screens.dialogs import Confirm
 from tui.screens.palette import ActionProvider
@@ -30,18 +29,12 @@ if TYPE_CHECKING:
     from playbooks.session import Session
     from tui.actions import Place
     from tui.opened_log import OpenedLog
-    from tui.screens.start import StartScreen
-    from tui.screens.wizard import WizardScreen
     from tui.widgets.memory_pane import HostView
 
-PlannedFor = tuple["str | None", "str | None"]
-"""GPUs and release that a plan is for, where they are not those here."""
-_SCREENS_OF_MONITOR = 2
-"""The monitor, and Textual's own empty one below it."""
-EXIT_CODES = {"verified": 0, "healthy": 0, "not verified": 1, "unexplained": 3, "cannot run": 4, "stopped": 1}
+Start = Literal["monitor", "wizard", "choose", "plan"]
 
 
-class ConsoleApp(App[int]):
+class ConsoleApp(ConsoleScreens):
     """One `Backend` is all it knows of the world.
 
     A screen is imported when it is first shown: the monitor has to be there at once and to cost little.
@@ -79,13 +72,17 @@ class ConsoleApp(App[int]):
         backend: Backend,
         *,
         deployment: Path | None = None,
-        start: Literal["monitor", "wizard", "plan"] = "monitor",
+        opening: Opening | None = None,
+        start: Start = "monitor",
         interval_seconds: float = 1.0,
         glyphs: Glyphs | None = None,
         log: OpenedLog | None = None,
         planned_for: PlannedFor = (None, None),
     ) -> None:
-        """`log`: it is shown, and there is nothing else."""
+        """`opening`: the case that is opened at once; None is that of `deployment`, or the lab's.
+
+        `log`: it is shown, and there is nothing else.
+        """
         super().__init__()
         for theme in (DARK, LIGHT):
             self.register_theme(theme)
@@ -94,6 +91,7 @@ class ConsoleApp(App[int]):
         self.backend = backend
         self.glyphs = glyphs or choose()
         self._deployment, self._start, self._opened = deployment, start, log
+        self._opening = opening or Opening(deployment=deployment)
         self._planned_for = planned_for
         self._watching = Watching(
             backend,
@@ -128,9 +126,11 @@ class ConsoleApp(App[int]):
             self.post_message(self.Looked(self._watching.newest))
         if self._start == "plan":
             self.do_tab_plan()
+        elif self._start == "choose":
+            self.open_start()
         elif self._start == "wizard" or self._deployment is not None:
             self.open_start()
-            self.open_case(self._deployment)
+            self.open_case(self._opening)
 
     def on_unmount(self) -> None:
         self._watching.stop()
@@ -147,25 +147,6 @@ class ConsoleApp(App[int]):
     @interval_seconds.setter
     def interval_seconds(self, seconds: float) -> None:
         self._watching.interval_seconds = seconds
-
-    def open_start(self) -> None:
-        """Where a case is chosen."""
-        from tui.screens.start import StartScreen  # noqa: PLC0415
-
-        self.push_screen(StartScreen())
-        if self._engine is None:
-            self._find_engine()
-        self.call_after_refresh(self._tell_screens)
-
-    def do_tab_plan(self) -> None:
-        """The plan that was looked at before, else one to be chosen."""
-        from tui.screens.plan_opening import open_plan  # noqa: PLC0415
-
-        open_plan(self, self._deployment, *self._planned_for)
-
-    def back_to_monitor(self) -> None:
-        while len(self.screen_stack) > _SCREENS_OF_MONITOR:
-            self.pop_screen()
 
     @work(thread=True, exclusive=True, group="engine")
     def _find_engine(self) -> None:
@@ -203,41 +184,18 @@ class ConsoleApp(App[int]):
                 screen.set_engine(self._engine)
 
     def _host_view(self) -> HostView | None:
-        if self._look is None or len(self.screen_stack) <= _SCREENS_OF_MONITOR:
+        if self._look is None or len(self.screen_stack) <= SCREENS_OF_MONITOR:
             return None
         from tui.host_view import host_view  # noqa: PLC0415
 
         return host_view(self._look.reading)
 
-    @work(exclusive=True, group="open")
-    async def open_case(self, deployment: Path | None) -> None:
-        """Reading a deployment may take a moment and may fail; both are said on the first screen."""
-        start = self._start_screen()
-        try:
-            run = await asyncio.to_thread(self.backend.open_case, deployment)
-        except CannotOpenError as trouble:
-            start.say(str(trouble))
-            return
-        start.say("")
-        self._show_case(run)
-
-    def _start_screen(self) -> StartScreen:
-        from tui.screens.start import StartScreen  # noqa: PLC0415
-
-        return next(screen for screen in self.screen_stack if isinstance(screen, StartScreen))
-
-    def _show_case(self, run: CaseRun) -> None:
-        from tui.screens.wizard import WizardScreen  # noqa: PLC0415
-
-        self.last_is_temporary = run.temporary
-        self.push_screen(WizardScreen(run))
-        self.call_after_refresh(self._tell_screens)
-
     def do_help(self) -> None:
         from tui.screens.help import HelpScreen  # noqa: PLC0415
 
         place = self._place
-        self.push_screen(HelpScreen(place if place in ("monitor", "logs", "diagnosis", "plan") else "wizard"))
+        known = ("monitor", "logs", "diagnosis", "plan", "playbooks", "cases", "recorded")
+        self.push_screen(HelpScreen(place if place in known else "wizard"))
 
     @property
     def _place(self) -> Place | None:
@@ -276,22 +234,18 @@ class ConsoleApp(App[int]):
         screen.tell(words, short_path(str(path)))
 
     def do_quit(self) -> None:
-        wizard = self._wizard()
+        wizard = self.open_wizard()
         if wizard is None:
             self.leave()
         else:
             wizard.leave(self.leave)
-
-    def _wizard(self) -> WizardScreen | None:
-        screens = (screen for screen in self.screen_stack if isinstance(screen, ConsoleScreen))
-        return cast("WizardScreen | None", next((one for one in screens if one.moment().place == "wizard"), None))
 
     def action_help_quit(self) -> None:
         """Ctrl-C asks what `q` asks, on the first screen too: it may have slipped. In a dialog, the dialog answers.
 
         A log that is looked at by itself is left at once: nothing is lost.
         """
-        if self._wizard() is None and self._place not in ("logs", "diagnosis"):
+        if self.open_wizard() is None and self._place not in ("logs", "diagnosis"):
             about = part("No case is open and nothing runs.")
             ask = Confirm(self.glyphs, "Leave the console?", about, "leave", "stay", leaves=True)
             self.push_screen(ask, lambda yes: self.leave() if yes else None)
@@ -310,7 +264,7 @@ class ConsoleApp(App[int]):
     def end_by_signal(self, number: int) -> None:
         """The first ends the case cleanly, a second leaves at once; either way the terminal is restored."""
         again, self._signal = self._signal is not None, number
-        wizard = self._wizard()
+        wizard = self.open_wizard()
         if wizard is None or again:
             self.leave()
         else:
@@ -334,31 +288,14 @@ class ConsoleApp(App[int]):
         return self._exception
 
 
-def exit_code(session: Session | None) -> int:
-    """0 while no failure was found, also when the case was left early."""
-    if session is None or (session.symptom is None and session.verdict in (None, "stopped")):
-        return 0
-    return EXIT_CODES.get(session.verdict or "", 1)
-
-
-def _demand_terminal() -> None:
-    """Raises InputError where the console cannot be drawn."""
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-        why = "stdin or stdout is none"
-    elif os.environ.get("TERM", "") in ("", "dumb"):
-        why = "TERM is not set" if not os.environ.get("TERM") else "TERM=dumb cannot move the cursor"
-    else:
-        return
-    without = "`vllm-console monitor --once` and `vllm-console replay` work without one"
-    raise InputError(f"the console needs a terminal, and {why}; {without}")
-
-
-def run_console(
+def run_console(  # noqa: PLR0913 -- what the commands know
     deployment: Path | None = None,
     engine: str | None = None,
-    start: Literal["monitor", "wizard", "plan"] = "monitor",
+    start: Start = "monitor",
     *,
+    opening: Opening | None = None,
     cold: bool = False,
+    verify: str = "cold",
     interval_seconds: float = 1.0,
     ascii_only: bool | None = None,
     planned_for: PlannedFor = (None, None),
@@ -371,10 +308,11 @@ def run_console(
         from engine_probe.deployment_sources import read_source  # noqa: PLC0415 -- as above
 
         (read_source if start == "plan" else read_deployment)(deployment)
-    _demand_terminal()
+    demand_terminal()
     app = ConsoleApp(
-        real_backend(engine, cold=cold),
+        real_backend(engine, cold=cold, verify=verify),
         deployment=deployment,
+        opening=opening,
         start=start,
         interval_seconds=interval_seconds,
         glyphs=choose(ascii_only),

@@ -9,24 +9,22 @@ from engine_probe.locations import find_locations
 from tui.running import Backend
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from engine_probe.hardware.reading import Reading
     from playbooks.alert import Alert
-    from tui.running import CaseRun, EngineView, Watch
+    from tui.running import CaseRun, EngineView, Opening, Watch
 
 
-def real_backend(engine: str | None = None, *, cold: bool = False) -> Backend:
-    """`engine` as `--engine` names it. A case is warm unless `cold`.
+def real_backend(engine: str | None = None, *, cold: bool = False, verify: str = "cold") -> Backend:
+    """`engine` as `--engine` names it. Loads are warm unless `cold`; a fix is proved as `verify` says.
 
     What each part needs is imported when it is used, in its thread: the first screen needs the host alone.
     """
-    grade = "cold" if cold else "warm"
+    grades = ("cold" if cold else "warm", "cold" if cold else verify)
 
-    def open_case(deployment: Path | None) -> CaseRun:
+    def open_case(opening: Opening) -> CaseRun:
         from tui.engine_backend import open_case  # noqa: PLC0415 -- as said above
 
-        return open_case(deployment, engine, grade)
+        return open_case(opening, engine, grades)
 
     def find_engine() -> EngineView:
         from tui.engine_backend import find_engine  # noqa: PLC0415 -- as said above

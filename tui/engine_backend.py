@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import Engine, EngineError
@@ -15,11 +15,14 @@ from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.run_log import RunLog
 from playbooks.context import Context, new_session, read_context
-from playbooks.lab.building import build_fault
+from playbooks.decisions import Begin
+from playbooks.lab.building import build_fault, whole_sources
 from playbooks.lab.faults import fault_named
+from playbooks.lab.unmade import CannotMake
 from playbooks.unverified import take_back
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import run_session
+from tui.log_case import open_logs
 from tui.running import LAB_CASE, CannotOpenError, EngineView
 from tui.screens.leaving import short_path
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Deployment
     from playbooks.decisions import Decision
     from playbooks.session import Session
+    from tui.running import CaseRun, Opening
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,24 @@ class EngineCase:
 
     deployment: Deployment
     engine: Engine
-    grade: str
+    grades: tuple[str, str]
+    """Of loads, and of a fix that is verified."""
     context: Context
     folder: tempfile.TemporaryDirectory[str] | None = None
     holders: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What was found of an earlier case that was cut off."""
+    file_sources: tuple[str, ...] = ()
+    """Folders that hold whole files of its models."""
     log: RunLog = field(default_factory=RunLog)
 
     @property
     def session(self) -> Session:
-        return new_session("", self.deployment, self.grade, self.grade)
+        return new_session("", self.deployment, *self.grades)
+
+    @property
+    def begins_with(self) -> Decision | None:
+        return Begin()
 
     @property
     def temporary(self) -> bool:
@@ -66,36 +77,56 @@ class EngineCase:
             return await run_session(
                 self.deployment,
                 self.engine,
-                self.grade,
+                self.grades[0],
                 decisions,
                 on_change,
                 self.context,
                 owns=self._own_folder,
                 log=self.log,
                 notes=self.notes,
+                verify_grade=self.grades[1],
+                settings={"file_sources": self.file_sources},
             )
         finally:
             if self.folder is not None:
                 self.folder.cleanup()
 
 
-def open_case(path: Path | None, engine: str | None, grade: str) -> EngineCase:
-    """The deployment at `path`, or the lab's case. Raises CannotOpenError with the whole message."""
-    folder = None if path is not None else tempfile.TemporaryDirectory(prefix="vllm-console-lab-")
+def open_case(opening: Opening, engine: str | None, grades: tuple[str, str]) -> CaseRun:
+    """What a person chose. Raises CannotOpenError with the whole message."""
     try:
         context = read_context()
-        if folder is not None:
-            path = build_fault(fault_named(LAB_CASE), Path(folder.name))
-        assert path is not None
-        notes = () if folder is not None else take_back(find_locations().state, path)
-        deployment = read_deployment(path)
-        chosen = engine_for(engine, deployment)
-        holders = holders_in_words(look_at(deployment, chosen))
-        return EngineCase(deployment, chosen, grade, context, folder, holders, notes)
-    except (InputError, EngineError, OSError) as error:
-        if folder is not None:
-            folder.cleanup()
+        if opening.logs:
+            return open_logs(opening, engine, grades, context)
+        if opening.deployment is None:
+            return _lab_case(opening.fault or LAB_CASE, engine, context)
+        notes = take_back(find_locations().state, opening.deployment)
+        return _case(
+            read_deployment(opening.deployment), engine, grades, context, notes=notes, file_sources=opening.file_sources
+        )
+    except (InputError, EngineError, CannotMake, OSError) as error:
         raise CannotOpenError(str(error)) from error
+
+
+def _case(
+    deployment: Deployment, engine: str | None, grades: tuple[str, str], context: Context, **more: Any
+) -> EngineCase:
+    chosen = engine_for(engine, deployment)
+    holders = holders_in_words(look_at(deployment, chosen))
+    return EngineCase(deployment, chosen, grades, context, holders=holders, **more)
+
+
+def _lab_case(name: str, engine: str | None, context: Context) -> EngineCase:
+    """Warm: it is there to try things out. Its folder goes with it."""
+    fault = fault_named(name)
+    folder = tempfile.TemporaryDirectory(prefix="vllm-console-lab-")
+    try:
+        path = build_fault(fault, Path(folder.name))
+        sources = whole_sources(fault, Path(folder.name))
+        return _case(read_deployment(path), engine, ("warm", "warm"), context, folder=folder, file_sources=sources)
+    except BaseException:
+        folder.cleanup()
+        raise
 
 
 def find_engine(name: str | None) -> EngineView:

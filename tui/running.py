@@ -29,6 +29,24 @@ class CannotOpenError(Exception):
     """A deployment or an engine that cannot be used; the text says what, where and what is allowed."""
 
 
+@dataclass(frozen=True)
+class Opening:
+    """Which case to open: of a deployment, from logs, both, or one gone on with; the lab's where nothing is named."""
+
+    deployment: Path | None = None
+    logs: tuple[str, ...] = ()
+    """As `vllm-console diagnose` takes them."""
+    file_sources: tuple[str, ...] = ()
+    """Folders that may hold whole files of its models."""
+    fault: str | None = None
+    """Of the lab."""
+    resume: str | None = None
+    """A case's name; empty for the newest that was cut off."""
+    host_state: Path | None = None
+    here: bool = False
+    """The logs are of this host: how it is now is looked at."""
+
+
 class CaseRun(Protocol):
     """One case: its first session, and the way to drive it to its end."""
 
@@ -43,6 +61,11 @@ class CaseRun(Protocol):
     @property
     def holders(self) -> tuple[str, ...]:
         """Other people's processes on the GPUs of the first load, in words: with one, a person has to say yes."""
+        ...
+
+    @property
+    def begins_with(self) -> Decision | None:
+        """What a person has decided by opening it; None where it goes on by itself."""
         ...
 
     @property
@@ -79,9 +102,9 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class Backend:
-    """`open_case(deployment)`: None is the lab case; raises CannotOpenError. All but `clock` run in a thread."""
+    """`open_case` raises CannotOpenError. All but `clock` run in a thread."""
 
-    open_case: Callable[[Path | None], CaseRun]
+    open_case: Callable[[Opening], CaseRun]
     watch: Callable[[], Watch]
     find_alerts: Callable[[Reading, Reading | None], tuple[Alert, ...]]
     """What is wrong with a reading; the other one is older."""
@@ -91,6 +114,11 @@ class Backend:
     """Where copies go when no clipboard is sure."""
     cpu_seconds: Callable[[], float] = time.process_time
     """What this console has cost so far."""
+
+    @property
+    def state(self) -> Path:
+        """Where cases are kept."""
+        return self.exports.parent
 
 
 @dataclass

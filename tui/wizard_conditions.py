@@ -11,6 +11,7 @@ from playbooks.session import Step, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from playbooks.session import FixOption
     from tui.actions import Moment
 
 _ORDER = tuple(Step)
@@ -43,12 +44,23 @@ def _can_test(moment: Moment) -> bool:
 
 
 def _can_apply(moment: Moment) -> bool:
-    return moment.shown is Step.FIX and moment.fix is not None and allows(moment, ApplyFix(moment.fix.id))
+    return moment.shown is Step.FIX and moment.fix is not None and _may_apply(moment, moment.fix)
+
+
+def _may_apply(moment: Moment, fix: FixOption) -> bool:
+    """At once, or in the place of the one that is applied."""
+    if allows(moment, ApplyFix(fix.id)):
+        return True
+    session = moment.session
+    if session is None or session.applied_fix in (None, fix.id) or fix.unavailable or fix.by_hand:
+        return False
+    return session.no_loads is None and allows(moment, Undo())
 
 
 def _can_edit(moment: Moment) -> bool:
     """A fix in steps has no one value."""
-    return _can_apply(moment) and moment.fix is not None and not moment.fix.steps
+    is_free = moment.session is not None and moment.session.applied_fix is None
+    return is_free and _can_apply(moment) and moment.fix is not None and not moment.fix.steps
 
 
 def _can_keep(moment: Moment) -> bool:
@@ -65,10 +77,18 @@ def _can_advance(moment: Moment) -> bool:
     return _can_go_on(moment) and not _can_test(moment) and not _can_apply(moment)
 
 
+def _can_skip(moment: Moment) -> bool:
+    """Another one is there to go on to."""
+    session = moment.session
+    return moment.shown is Step.FIX and moment.fix is not None and session is not None and len(session.fixes) > 1
+
+
 CONDITIONS: dict[str, Callable[[Moment], bool]] = {
     "test": _can_test,
     "apply": _can_apply,
     "edit": _can_edit,
+    "skip": lambda moment: _can_skip(moment) and not moment.wizard.is_skipped,
+    "unskip": lambda moment: _can_skip(moment) and moment.wizard.is_skipped,
     "keep": _can_keep,
     "finish": _can_finish,
     "advance": _can_advance,

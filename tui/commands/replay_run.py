@@ -18,6 +18,7 @@ from engine_probe.supervisor import Probe
 from playbooks.case import new_case
 from playbooks.context import new_session
 from playbooks.lessons import Lessons
+from playbooks.outside_fixes import engine_facts
 from playbooks.replay import drive
 from playbooks.start import facts_before
 
@@ -57,7 +58,7 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     for launch in deployment.models:
         check_model_folder(launch, engine)
     case, why_not = kept_case()
-    facts = facts_before(deployment, engine.is_local)
+    facts = facts_before(deployment, engine.is_local) | engine_facts(engine)
     session = new_session(case.name if case else "", deployment, grade, verify_grade or grade, facts)
     session = replace(
         session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not), **(settings or {})

@@ -1,4 +1,4 @@
-"""`vllm-console wizard`: opens the console in the four steps, on a deployment or on the lab's case."""
+"""`vllm-console wizard`: the console in the four steps: on a deployment, from logs, or where a case was cut off."""
 
 from __future__ import annotations
 
@@ -6,26 +6,85 @@ from pathlib import Path
 
 import click
 
+from engine_probe.errors import InputError
 from tui.app import run_console
 from tui.clear_click import ENGINE_HELP
+from tui.running import Opening
 
 
 @click.command()
+@click.argument("logs", nargs=-1, metavar="[LOG]…")
+@click.option("--deployment", metavar="FILE", help="The models that do not load, or that the logs are of.")
+@click.option("--host-state", metavar="FILE", help="With logs: the host then, a saved `monitor --once --json`.")
+@click.option("--here", is_flag=True, help="With logs: they are of this host, look at its GPUs and memory.")
 @click.option(
-    "--deployment",
-    metavar="FILE",
-    help="The models that do not load; without it the lab's case is opened.",
+    "--resume", "resume", is_flag=False, flag_value="", metavar="[CASE]", help="Go on where a case was cut off."
+)
+@click.option("--lab", "fault", metavar="FAULT", help="A fault of the lab: vllm-console lab list.")
+@click.option(
+    "--files-from", "files_from", multiple=True, metavar="DIR", help="Where whole files of a model may be had from."
 )
 @click.option("--engine", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
+@click.option(
+    "--verify",
+    type=click.Choice(["cold", "warm"]),
+    default="cold",
+    show_default=True,
+    help="How a fix is loaded to prove it: from nothing, or faster from a process that has imported vLLM.",
+)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII only.")
-def wizard(deployment: str | None, engine: str | None, cold: bool, ascii_only: bool) -> int:
+def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
+    logs: tuple[str, ...],
+    deployment: str | None,
+    host_state: str | None,
+    here: bool,
+    resume: str | None,
+    fault: str | None,
+    files_from: tuple[str, ...],
+    engine: str | None,
+    cold: bool,
+    verify: str,
+    ascii_only: bool,
+) -> int:
     """Symptom, hypotheses, fix, verification: guided, on the real engine.
 
     \b
-    vllm-console wizard
-    vllm-console wizard --deployment deployment.yaml
+    vllm-console wizard                                     choose a deployment, a log, the lab or a past case
+    vllm-console wizard --deployment deployment.yaml        load it and see what breaks
+    vllm-console wizard vllm.log                            begin from a log, load nothing
+    vllm-console wizard vllm.log --deployment FILE          the same; a fix is applied there and verified
+    vllm-console wizard --resume                            go on where the last case was cut off
     """
-    return run_console(
-        Path(deployment) if deployment is not None else None, engine, "wizard", cold=cold, ascii_only=ascii_only or None
+    _demand_one(logs, deployment, resume, fault)
+    if (host_state is not None or here) and not logs:
+        raise InputError("--host-state and --here belong to logs: a deployment that is loaded here is looked at anyway")
+    if host_state is not None and here:
+        raise InputError("--host-state and --here both say how the host is: give one of them")
+    opening = Opening(
+        deployment=None if deployment is None else Path(deployment),
+        logs=logs,
+        fault=fault,
+        resume=resume,
+        host_state=None if host_state is None else Path(host_state),
+        here=here,
+        file_sources=files_from,
     )
+    return run_console(
+        opening.deployment,
+        engine,
+        "choose" if opening == Opening() else "wizard",
+        opening=opening,
+        cold=cold,
+        verify=verify,
+        ascii_only=ascii_only or None,
+    )
+
+
+def _demand_one(logs: tuple[str, ...], deployment: str | None, resume: str | None, fault: str | None) -> None:
+    """Raises InputError where two cases are named."""
+    given = [("a log", bool(logs)), ("--resume", resume is not None), ("--lab", fault is not None)]
+    named = [words for words, is_given in given if is_given]
+    named += ["--deployment"] if deployment is not None and not logs else []
+    if len(named) > 1:
+        raise InputError(f"{named[0]} and {named[1]} are two cases: give one of them")

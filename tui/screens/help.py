@@ -30,6 +30,9 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("start", "Where a case is chosen"),
     ("logs", "In a log"),
     ("diagnosis", "In the diagnosis of a log"),
+    ("playbooks", "In the list of playbooks"),
+    ("cases", "In the list of cases"),
+    ("recorded", "In a past case"),
 )
 _GROUPS = {"": "", "filter": "In a log, behind f", "move": "Moving in a log"}
 _LOG_MOVES = (

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import VerticalScroll
 
+from engine_probe.errors import InputError, nearest_word
 from tui import actions
 from tui.actions import Moment
-from tui.running import LAB_CASE
+from tui.running import LAB_CASE, Opening
 from tui.screens.base import when_whole
 from tui.screens.dialogs import AskText
 from tui.screens.opens_logs import OpensLogs, trouble_with_path
@@ -21,6 +23,8 @@ from tui.widgets.top_bar import TopBar
 from tui.widgets.words import Words, cell, gib, lines, part, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.content import Content
@@ -30,8 +34,14 @@ if TYPE_CHECKING:
 
 _CHOICES = (
     ("open", "Open a deployment", "a YAML file of yours: its models are loaded, what breaks is mended"),
+    ("log", "Begin from a log", "what vLLM printed: the cause and what mends it, without loading anything"),
     ("lab", "Try it on a tiny broken model (demo)", f"case {LAB_CASE}: loaded for real, mended and proved"),
+    ("fault", "Break it another way", "any fault of the lab, by its name: vllm-console lab list"),
+    ("cases", "Look at a past case", "step by step, as it was; a case that was cut off can go on"),
 )
+
+
+_LOG_HINT = "A file of any size, or docker:NAME, unit:NAME, pod:NAME. Nothing is loaded."
 
 
 def draw_start(view: HostView, engine: EngineView | None, width: int, glyphs: Glyphs) -> Content:
@@ -82,6 +92,8 @@ class StartScreen(OpensLogs):
         super().__init__()
         self._view, self._engine = HostView(), None
         self._said = ""
+        self._cut_off: str | None = None
+        """The name of the newest case, where it was cut off."""
 
     _engine: EngineView | None
 
@@ -97,6 +109,17 @@ class StartScreen(OpensLogs):
     def on_mount(self) -> None:
         self.query_one("#page").can_focus = False
         self.query_one(ChoiceList).focus()
+        self.run_worker(self._look_for_cut_off(), name="cut off", exclusive=True)
+
+    async def _look_for_cut_off(self) -> None:
+        """What a lost connection left is offered first."""
+        from playbooks.resuming import unfinished  # noqa: PLC0415 -- in a thread: it reads cases
+
+        found = await asyncio.to_thread(unfinished, self.console.backend.state)
+        if found is not None:
+            self._cut_off = found.case.name
+            self.query_one(ChoiceList).marked = "resume"
+            self._draw()
 
     def on_resize(self) -> None:
         self._draw()
@@ -122,7 +145,8 @@ class StartScreen(OpensLogs):
         self.query_one(TabLine).show(draw_tabs("tab_wizard", (), max(self.size.width - 2, 1)))
         self.query_one("#text", Words).show(draw_start(self._view, self._engine, width, self.console.glyphs))
         choices = [Choice(None, (part("What to do", "bold"),))]
-        for choice, title, about in _CHOICES:
+        resume = ("resume", f"Go on with case {self._cut_off}", "it was cut off; what it had found is not done again")
+        for choice, title, about in (*([resume] if self._cut_off is not None else []), *_CHOICES):
             folded = wrapped(about, width - 5, 0, "$quiet")
             choices.append(Choice(choice, (part(title, "bold"), *folded)))
         picker = self.query_one(ChoiceList)
@@ -139,22 +163,51 @@ class StartScreen(OpensLogs):
         self.do_choose()
 
     def do_choose(self) -> None:
-        if self.query_one(ChoiceList).marked == "lab":
-            self.say("Opening the lab case", "$quiet")
-            self.console.open_case(None)
-            return
-        ask = AskText(
-            self.console.glyphs,
-            "Which deployment file?",
-            "A YAML file; paths in it are relative to its folder.",
-            trouble_with=_trouble_with_deployment,
-        )
-        self.app.push_screen(ask, self._open)
+        choice = self.query_one(ChoiceList).marked
+        if choice == "cases":
+            self.console.do_tab_cases()
+        elif choice == "lab":
+            self._open_case(Opening(), "the lab case")
+        elif choice == "resume":
+            self._open_case(Opening(resume=self._cut_off), f"case {self._cut_off}")
+        elif choice == "log":
+            self._ask("Which log?", _LOG_HINT, _trouble_with_log, self._ask_for_its_deployment)
+        elif choice == "fault":
+            hint = "Its name, such as weights-cut; the lab makes the model and breaks it."
+            self._ask("Which fault?", hint, _trouble_with_fault, self._open_fault)
+        else:
+            self._ask(
+                "Which deployment file?",
+                "A YAML file; paths in it are relative to its folder.",
+                _trouble_with_deployment,
+                lambda text: self._open_case(Opening(deployment=Path(text).expanduser()), text),
+            )
 
-    def _open(self, text: str | None) -> None:
-        if text:
-            self.say(f"Opening {text}", "$quiet")
-            self.console.open_case(Path(text).expanduser())
+    def _ask(
+        self, question: str, hint: str, trouble: Callable[[str], str | None], then: Callable[[str], object]
+    ) -> None:
+        def answered(text: str | None) -> None:
+            if text is not None:
+                then(text)
+
+        self.app.push_screen(AskText(self.console.glyphs, question, hint, trouble_with=trouble), answered)
+
+    def _ask_for_its_deployment(self, log: str) -> None:
+        """Without one the case shows what mends it; with one it can be applied and verified."""
+
+        def opened(text: str) -> None:
+            path = Path(text).expanduser() if text else None
+            self._open_case(Opening(deployment=path, logs=(log,)), log)
+
+        hint = "Then fixes can be applied and verified. Nothing: the log alone is looked at."
+        self._ask("Which deployment file does it belong to?", hint, _trouble_unless_empty, opened)
+
+    def _open_fault(self, name: str) -> None:
+        self._open_case(Opening(fault=name), f"fault {name}")
+
+    def _open_case(self, opening: Opening, what: str) -> None:
+        self.say(f"Opening {what}", "$quiet")
+        self.console.open_case(opening)
 
     def moment(self) -> Moment:
         return Moment(place="start")
@@ -162,3 +215,29 @@ class StartScreen(OpensLogs):
 
 def _trouble_with_deployment(text: str) -> str | None:
     return trouble_with_path(text) if text else "Write the path of a file, such as deployment.yaml."
+
+
+def _trouble_unless_empty(text: str) -> str | None:
+    return trouble_with_path(text) if text else None
+
+
+def _trouble_with_log(text: str) -> str | None:
+    from engine_probe.logs.sources import parse_source  # noqa: PLC0415 -- the first screen needs nothing of logs
+
+    if not text:
+        return "Write the path of a log, or docker:NAME, unit:NAME, pod:NAME."
+    try:
+        source = parse_source(text)
+    except InputError as trouble:
+        return str(trouble)
+    return trouble_with_path(text) if source.kind == "file" else None
+
+
+def _trouble_with_fault(text: str) -> str | None:
+    from playbooks.lab.faults import fault_files  # noqa: PLC0415 -- seldom wanted
+
+    names = [path.stem for path in fault_files()]
+    if text in names:
+        return None
+    nearest = nearest_word(text, names)
+    return f"The lab has no fault {text!r}" + (f"; did you mean {nearest}?" if nearest else "; `lab list` names all.")

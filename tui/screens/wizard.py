@@ -12,11 +12,12 @@ from engine_probe import events as ev
 from engine_probe.facts import Known
 from playbooks.session import Session, Step
 from tui import actions
-from tui.actions import Moment
+from tui.actions import Moment, WizardMoment
 from tui.screens.base import when_whole
 from tui.screens.wizard_actions import WizardActions
-from tui.screens.wizard_text import body_of, first_choices, next_to_show, now_line, with_sample, with_values
-from tui.widgets.hypotheses import find_hypothesis
+from tui.screens.wizard_evidence import line_shown
+from tui.screens.wizard_text import Look, body_of, first_choices, next_to_show, now_line, with_sample, with_values
+from tui.widgets.hypotheses import find_hypothesis, has_folded
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.live_log import REFRESH_SECONDS, LiveLog
 from tui.widgets.memory_pane import HostView, MemoryPane
@@ -79,7 +80,7 @@ class WizardScreen(WizardActions):
     def on_mount(self) -> None:
         self._running_since = self.console.backend.clock()
         self.draw()
-        self.set_interval(1.0, self._draw_now)
+        self.set_interval(1.0, self._tick)
         self.begin()
 
     def on_unmount(self) -> None:
@@ -135,6 +136,7 @@ class WizardScreen(WizardActions):
         for step, choice in first_choices(session, self.marked).items():
             self.marked[step] = choice
         self.driver.go_on_leaving(session)
+        self.go_on_with(session)
         self.draw()
         if self.shown is not before:
             self.show_top()
@@ -164,7 +166,7 @@ class WizardScreen(WizardActions):
         with self.app.batch_update():
             pane = self.query_one(StepPane)
             session = with_values(self.session, self.values)
-            pane.set_body(body_of(session, self.shown, self.marked, pane.text_width, self.console.glyphs))
+            pane.set_body(body_of(session, self._view, pane.text_width, self.console.glyphs))
             self.query_one(StepHeader).set_steps(self.session.step, self.shown, self.session.case)
             several = len(self.session.deployment.models) > 1
             self.query_one(StageStrip).set_stages(self.session.stages, self.session.model if several else "")
@@ -172,12 +174,28 @@ class WizardScreen(WizardActions):
             self._draw_host()
             self.refresh_keys()
 
+    @property
+    def _view(self) -> Look:
+        return Look(self.shown, self.marked, self.skipped, self.shows_all, self._running_seconds)
+
+    @property
+    def _running_seconds(self) -> float:
+        return self.console.backend.clock() - self._running_since
+
     def _now(self) -> Content:
         if self.driver.is_leaving and not self.over:
             return part("Ending the case: its processes and memory are cleaned up", "$accent bold")
         width = self.size.width - 2
-        since = self.console.backend.clock() - self._running_since
-        return now_line(self.session, self.shown, self.over, self._error, width, self.console.glyphs, since)
+        return now_line(
+            self.session, self.shown, self.over, self._error, width, self.console.glyphs, self._running_seconds
+        )
+
+    def _tick(self) -> None:
+        """An experiment's time stands beside its claim; else one line says how long it takes."""
+        if self.session.progress.phase == "experimenting" and self.shown is Step.HYPOTHESES:
+            self.draw()
+        else:
+            self._draw_now()
 
     @when_whole
     def _draw_now(self) -> None:
@@ -207,6 +225,19 @@ class WizardScreen(WizardActions):
             over=self.over,
             log_paused=bool(log) and not log.first().following,
             memory_folded=not self.has_class("-wide"),
+            wizard=self._wizard_moment(),
+        )
+
+    def _wizard_moment(self) -> WizardMoment:
+        session, marked = self.session, self.marked.get(Step.HYPOTHESES)
+        is_idle = session.running is None and session.symptom is not None
+        return WizardMoment(
+            has_more_causes=self.shown is Step.HYPOTHESES and has_folded(session, marked),
+            shows_all=self.shows_all,
+            has_line=line_shown(session, self.shown, self.marked) is not None,
+            is_skipped=self.marked.get(Step.FIX) in self.skipped,
+            can_draft=is_idle and (self.shown is Step.VERIFY or self.over),
+            can_write_deployment=bool(session.log_sources) and session.deployment.path is None and is_idle,
         )
 
     # What widgets say

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from playbooks import decisions as decide
+from playbooks.diagnose import allowed
 from playbooks.fix_values import checked_value, shown_value, wanted
 from playbooks.session import Step
 from playbooks.way_back import will_change
-from tui.screens.base import ConsoleScreen
+from tui.opened_log import OpenedLog
 from tui.screens.case_driver import CaseDriver
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.leaving import leave_lines
 from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.report import ReportScreen
+from tui.screens.wizard_evidence import LogAtLine, line_shown
+from tui.screens.wizard_keeps import KeepsSessions
 from tui.screens.wizard_text import with_values
 from tui.widgets.choice_list import ChoiceList
-from tui.widgets.fixes import find_fix, fix_detail
+from tui.widgets.fixes import copied_of, find_fix, fix_detail, in_order
 from tui.widgets.hypotheses import find_hypothesis
 from tui.widgets.live_log import LiveLog
 from tui.widgets.log_view import LogView
@@ -33,14 +36,15 @@ if TYPE_CHECKING:
 
     from textual.content import Content
 
+    from playbooks.decisions import Decision
     from playbooks.session import FixOption, Session
-    from tui.running import CaseRun
+    from tui.running import CaseRun, Opening
 
 
 _WHY_ASK = "Memory that it holds or takes meanwhile is missing for the load, and may look like the load's own fault."
 
 
-class WizardActions(ConsoleScreen):
+class WizardActions(KeepsSessions):
     """`shown` follows the case unless a person looks back. The screen itself draws."""
 
     def __init__(self, run: CaseRun) -> None:
@@ -52,6 +56,10 @@ class WizardActions(ConsoleScreen):
         self.is_over = asyncio.Event()
         self.marked: dict[Step, str | None] = {}
         self.values: dict[str, str] = {}
+        self.skipped: frozenset[str] = frozenset()
+        self.shows_all = False
+        self._then: Decision | None = None
+        """What follows as soon as the case takes it: a fix that is applied in the place of another."""
         self.is_memory_big = False
 
     @abstractmethod
@@ -80,7 +88,9 @@ class WizardActions(ConsoleScreen):
         self.app.push_screen(Confirm(self.console.glyphs, "Load beside it?", about, "load", "do not load"), answered)
 
     def _begin_now(self) -> None:
-        self.driver.decide(decide.Begin())
+        first = self.driver.run.begins_with
+        if first is not None:
+            self.driver.decide(first)
         self.run_worker(self.drive(), name="drive", exit_on_error=False)
 
     @abstractmethod
@@ -98,17 +108,32 @@ class WizardActions(ConsoleScreen):
             return
         value = fix.new_value if fix.proposed is not None else None
         width = self._dialog_width()
-        files = [] if self.driver.run.temporary else will_change(self.session.deployment)
+        files = [] if self.driver.run.temporary else will_change(self.session.deployment, fix)
         kept = [row for words in files for row in wrapped(words, width, 0, "$quiet")]
         about = lines([part(fix.title, "$accent"), part(""), *fix_detail(fix, width), part(""), *kept])
 
+        instead = self.session.applied_fix
+
         def answered(yes: bool | None) -> None:
-            if yes:
+            if yes and instead is not None:
+                self._then = decide.ApplyFix(fix.id, value)
+                self.driver.decide(decide.Undo())
+            elif yes:
                 self.driver.decide(decide.ApplyFix(fix.id, value))
 
-        self.app.push_screen(
-            Confirm(self.console.glyphs, "Apply this change and verify it?", about, "apply and verify"), answered
-        )
+        question, yes = "Apply this change and verify it?", "apply and verify"
+        if instead is not None:
+            about = lines([part(f"{instead} is undone first.", "$warning"), part(""), about])
+            question = "Undo the applied fix, then apply this change and verify it?"
+        self.app.push_screen(Confirm(self.console.glyphs, question, about, yes), answered)
+
+    def go_on_with(self, session: Session) -> None:
+        """What was to follow, once the case takes it; dropped where it ends before."""
+        if self._then is not None and allowed(session, self._then):
+            then, self._then = self._then, None
+            self.driver.decide(then)
+        elif session.verdict in ("cannot run", "stopped"):
+            self._then = None
 
     def do_edit_value(self) -> None:
         fix = self.marked_fix()
@@ -133,6 +158,30 @@ class WizardActions(ConsoleScreen):
 
     def _dialog_width(self) -> int:
         return max(min(90, self.size.width * 94 // 100 - 6), 24)
+
+    def do_skip_fix(self) -> None:
+        """Left out, not undone: it stands last, and can be taken in again."""
+        fix = self.marked_fix()
+        if fix is None:
+            return
+        self.skipped |= {fix.id}
+        following = [one for one in in_order(self.session, self.skipped) if one.id not in self.skipped]
+        if following:
+            self.marked[Step.FIX] = following[0].id
+        self.draw()
+
+    def do_unskip_fix(self) -> None:
+        fix = self.marked_fix()
+        self.skipped -= {fix.id} if fix is not None else set()
+        self.draw()
+
+    def do_all_causes(self) -> None:
+        self.shows_all = True
+        self.draw()
+
+    def do_likeliest(self) -> None:
+        self.shows_all = False
+        self.draw()
 
     def do_undo(self) -> None:
         fix = next((one for one in self.session.fixes if one.id == self.session.applied_fix), None)
@@ -165,6 +214,28 @@ class WizardActions(ConsoleScreen):
     def do_report(self) -> None:
         if self.session.report_path:
             self.app.push_screen(ReportScreen(self.session.case, Path(self.session.report_path)))
+
+    def do_draft_playbook(self) -> None:
+        self.ask_for_draft()
+
+    def do_write_deployment(self) -> None:
+        self.ask_for_deployment_file()
+
+    def begin_again(self, opening: Opening) -> None:
+        def then() -> None:
+            self.app.pop_screen()
+            self.console.open_case(opening)
+
+        self.end(then)
+
+    def do_copy(self) -> None:
+        """Where something is to be done by hand, its command; else what is shown."""
+        fix = self.marked_fix() if self.shown is Step.FIX else None
+        command = copied_of(self.session, fix) if fix is not None else None
+        if command is None:
+            self.console.do_copy()
+        else:
+            self.copy_text(command, "Command")
 
     # The view
 
@@ -209,6 +280,19 @@ class WizardActions(ConsoleScreen):
             self.tell("Nothing has been printed yet", style="$warning")
         else:
             self.app.push_screen(LogViewerScreen(log, is_inner=True, deployment=self.session.deployment))
+
+    do_log_whole = do_log_big
+
+    def do_log_here(self) -> None:
+        place = line_shown(self.session, self.shown, self.marked)
+        if place is None:
+            return
+        try:
+            log = OpenedLog.of_file(place.path, place.name)
+        except InputError as trouble:
+            self.tell(str(trouble), style="$error bold")
+            return
+        self.app.push_screen(LogAtLine(log, place.line, self.session.deployment))
 
     def do_memory_big(self) -> None:
         self._set_memory_big(not self.is_memory_big)

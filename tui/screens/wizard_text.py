@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
@@ -32,6 +32,11 @@ _YOUR_TURN = {
     Step.FIX: "Your turn: choose a fix; you see the difference before anything changes.",
     Step.VERIFY: "Your turn: keep the fix, or undo it.",
 }
+_OF_LOGS: Mapping[str | None, str] = {
+    "healthy": "Nothing is wrong in what the log tells.",
+    "unexplained": "Unexplained: no playbook matches what the log tells.",
+}
+_YOUR_TURN_HERE = "What mends it stands below; nothing can be applied here, and why is beside it."
 _YOUR_TURN_AGAIN = "The fix is undone, and why is below. Choose another, or w writes the report."
 _YOUR_TURN_TO_TEST = "Your turn: choose a claim and run its experiment."
 
@@ -43,20 +48,26 @@ def next_to_show(shown: Step, reached: Step) -> Step:
     return reached
 
 
-def body_of(
-    session: Session,
-    shown: Step,
-    marked: Mapping[Step, str | None],
-    width: int,
-    glyphs: Glyphs,
-) -> Body:
+@dataclass(frozen=True)
+class Look:
+    """What a person has chosen to see: the step, what is marked in each, what is left out or folded."""
+
+    shown: Step
+    marked: Mapping[Step, str | None]
+    skipped: frozenset[str] = frozenset()
+    shows_all: bool = False
+    running_seconds: float = 0.0
+
+
+def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
     """The body of the step that is shown."""
-    if shown is Step.SYMPTOM:
+    marked = look.marked.get(look.shown)
+    if look.shown is Step.SYMPTOM:
         return symptom_body(session, width, glyphs)
-    if shown is Step.HYPOTHESES:
-        return hypotheses_body(session, marked.get(shown), width, glyphs)
-    if shown is Step.FIX:
-        return fixes_body(session, marked.get(shown), width, glyphs)
+    if look.shown is Step.HYPOTHESES:
+        return hypotheses_body(session, marked, width, glyphs, look.running_seconds, shows_all=look.shows_all)
+    if look.shown is Step.FIX:
+        return fixes_body(session, marked, width, glyphs, look.skipped)
     return checks_body(session, width, glyphs)
 
 
@@ -93,6 +104,8 @@ def now_line(
 ) -> Content:
     """What goes on and for how long, or whose turn it is: the line a tired person reads first."""
     words, style = result_words(session)
+    if session.log_sources and session.verdict in _OF_LOGS:
+        words = _OF_LOGS[session.verdict]
     if error is not None:
         words, style = f"{glyphs.failed} {error.splitlines()[0]}", "$error bold"
     elif session.running is not None and not over:
@@ -109,14 +122,20 @@ def now_line(
     elif session.progress.phase == "not begun":
         words, style = "Waits for the load to begin.", "bold"
     else:
-        words = _YOUR_TURN_TO_TEST if shown is session.step is Step.HYPOTHESES else _YOUR_TURN[shown]
-        if shown is Step.FIX and undone_notes(session):
-            words = _YOUR_TURN_AGAIN
-        return part(cut(words, width), "bold")
+        return part(cut(_your_turn(session, shown), width), "bold")
     if shown is not session.step:
         aside = "   → goes on"
         return part(cut(words, width - len(aside)), style) + part(aside, "$quiet")
     return part(cut(words, width), style)
+
+
+def _your_turn(session: Session, shown: Step) -> str:
+    """What a person can do now, where nothing runs and nothing is decided yet."""
+    if shown is Step.FIX and session.no_loads is not None:
+        return _YOUR_TURN_HERE
+    if shown is Step.FIX and undone_notes(session):
+        return _YOUR_TURN_AGAIN
+    return _YOUR_TURN_TO_TEST if shown is session.step is Step.HYPOTHESES else _YOUR_TURN[shown]
 
 
 def with_sample(view: HostView, sample: MemorySample | None) -> HostView:

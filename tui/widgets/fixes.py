@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from playbooks.fix_values import shown_value
+from playbooks.from_log import command_with
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
@@ -41,17 +42,48 @@ def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
     return rows
 
 
-def fixes_body(session: Session, marked: str | None, width: int, glyphs: Glyphs) -> Body:
+def fixes_body(
+    session: Session, marked: str | None, width: int, glyphs: Glyphs, skipped: frozenset[str] = frozenset()
+) -> Body:
+    """`skipped`: what a person leaves out; it stands last."""
     if not session.fixes:
         words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
         return Body(above=part(words, "$quiet"))
     columns = _columns(session, width)
     choices = [Choice(None, (_heading(width, columns),))]
-    possible_first = sorted(session.fixes, key=lambda fix: fix.unavailable is not None)
-    choices += [Choice(fix.id, _option_rows(fix, width, columns, glyphs)) for fix in possible_first]
+    choices += [
+        Choice(fix.id, _option_rows(fix, width, columns, glyphs, is_skipped=fix.id in skipped))
+        for fix in in_order(session, skipped)
+    ]
     fix = find_fix(session, marked)
-    below = [part(""), *fix_detail(fix, width)] if fix else []
+    below = [part(""), *_why_not_here(session, width), *fix_detail(fix, width)] if fix else []
+    below += _as_command(session, fix, width) if fix and session.no_loads else []
     return Body(above=lines(_undone_rows(session, width)), choices=tuple(choices), marked=marked, below=lines(below))
+
+
+def in_order(session: Session, skipped: frozenset[str]) -> list[FixOption]:
+    """By priority; what is not possible or left out comes last."""
+    return sorted(session.fixes, key=lambda fix: (fix.id in skipped, fix.unavailable is not None))
+
+
+def _why_not_here(session: Session, width: int) -> list[Content]:
+    if session.no_loads is None:
+        return []
+    return [*wrapped(f"Nothing is applied here: {clean(session.no_loads)}.", width, style="$warning"), part("")]
+
+
+def _as_command(session: Session, fix: FixOption, width: int) -> list[Content]:
+    command = command_with(session, fix) if session.log_sources else None
+    return [] if command is None else [part(""), *_labelled("start with", command, width, "$accent")]
+
+
+def copied_of(session: Session, fix: FixOption) -> str | None:
+    """What a person types to make this change by hand: commands, or the launch with it; None where it is ours to do."""
+    if fix.by_hand:
+        return fix.by_hand
+    if fix.commands:
+        return "\n".join(fix.commands)
+    return command_with(session, fix) if session.no_loads and session.log_sources else None
 
 
 def undone_notes(session: Session) -> tuple[str, ...]:
@@ -78,10 +110,12 @@ def _heading(width: int, columns: tuple[int, int]) -> Content:
     )
 
 
-def _option_rows(fix: FixOption, width: int, columns: tuple[int, int], glyphs: Glyphs) -> tuple[Content, ...]:
+def _option_rows(
+    fix: FixOption, width: int, columns: tuple[int, int], glyphs: Glyphs, *, is_skipped: bool
+) -> tuple[Content, ...]:
     expect, risk = columns
     title_width = width - 2 - expect - risk
-    style = "$quiet" if fix.unavailable else ""
+    style = "$quiet" if fix.unavailable or is_skipped else ""
     first, *more = [line.plain for line in wrapped(clean(fix.title), title_width - 4, most=2)]
     row = part(cell(first, title_width - 2) + "  ", style)
     if expect:
@@ -91,6 +125,8 @@ def _option_rows(fix: FixOption, width: int, columns: tuple[int, int], glyphs: G
         row += part(cell(outcome, risk), "$success" if fix.outcome == "verified" else "$error")
     elif fix.unavailable:
         row += part(cell(f"{glyphs.rest} not possible", risk), "$warning")
+    elif is_skipped:
+        row += part(cell(f"{glyphs.rest} skipped", risk), "$quiet")
     else:
         row += part(cell(fix.risk, risk).rstrip(), "$quiet")
     folded = [part("  " + line, style) for line in more]
@@ -106,7 +142,8 @@ def fix_detail(fix: FixOption, width: int) -> list[Content]:
     if fix.unavailable:
         rows += _labelled("impossible", fix.unavailable, width, "$warning")
     if fix.by_hand:
-        rows += _labelled("by hand", fix.by_hand, width, "$warning")
+        rows += _labelled("by hand", f"{fix.by_hand}   (y copies it)", width, "$warning")
+    rows += _outside_rows(fix, width)
     if fix.proposed is not None:
         # Why and price were worked out for the proposal; they are not claimed for another value.
         rows += _labelled(
@@ -122,6 +159,15 @@ def fix_detail(fix: FixOption, width: int) -> list[Content]:
     return rows
 
 
+def _outside_rows(fix: FixOption, width: int) -> list[Content]:
+    """What is done outside the deployment's file, exactly, and how it is taken back."""
+    rows: list[Content] = []
+    for label, words in (("does", fix.commands), ("way back", fix.way_back)):
+        for number, command in enumerate(words):
+            rows += _labelled(label if not number else "", command, width, "$accent" if label == "does" else "$quiet")
+    return rows
+
+
 def _step_rows(fix: FixOption, width: int) -> list[Content]:
     """Each step with its difference and what it must show before the next."""
     rows: list[Content] = []
@@ -129,6 +175,7 @@ def _step_rows(fix: FixOption, width: int) -> list[Content]:
         head = f"{number} of {len(fix.steps)}"
         rows += _labelled(head, step.title, width)
         rows += [row for row in diff_rows(step.diff, width) if row.plain.strip()]
+        rows += [row for command in step.commands for row in _labelled("does", command, width, "$accent")]
         rows += _labelled("then" if number < len(fix.steps) else "", _shown_by(fix, number), width, "$quiet")
     return rows
 

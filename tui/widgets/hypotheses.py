@@ -11,7 +11,7 @@ from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
 from tui.widgets.symptom import evidence_rows, place_of
-from tui.widgets.words import apart, cell, cut, lines, part, wrapped
+from tui.widgets.words import apart, cell, cut, lines, part, seconds, wrapped
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -27,6 +27,7 @@ VERDICT_STYLES = {
     Verdict.INCONCLUSIVE: "$warning",
 }
 _WIDE = 100
+_MOST_CAUSES, _MOST_CLAIMS, _LEAST_CLAIMS = 3, 3, 2
 
 
 def choice_id(cause: Cause, hypothesis: Hypothesis) -> str:
@@ -48,21 +49,77 @@ def first_hypothesis(session: Session) -> str | None:
     return choice_id(*pairs[0]) if pairs else None
 
 
-def hypotheses_body(session: Session, marked: str | None, width: int, glyphs: Glyphs) -> Body:
+def hypotheses_body(
+    session: Session,
+    marked: str | None,
+    width: int,
+    glyphs: Glyphs,
+    running_seconds: float = 0.0,
+    *,
+    shows_all: bool = False,
+) -> Body:
+    """The likeliest in front, the rest in one line unless `shows_all`; where the mark stands is always shown."""
     if not session.causes:
         return Body(above=lines(_no_cause(session, width)))
     found = find_hypothesis(session, marked)
     columns = _columns(session, width)
     choices = [Choice(None, (_heading(session, width, columns),))]
-    for cause in session.causes:
+    for cause in session.causes if shows_all else _in_front(session, found):
         choices.append(Choice(None, _cause_rows(cause, width)))
-        choices += [Choice(choice_id(cause, h), _claim_rows(h, width, columns, glyphs)) for h in cause.hypotheses]
+        claims = cause.hypotheses if shows_all else _claims_in_front(cause, found)
+        choices += [
+            Choice(choice_id(cause, h), _claim_rows(h, width, columns, glyphs, running_seconds)) for h in claims
+        ]
+    folded = _folded_words(session, found)
+    if folded:
+        words = "a shows the likeliest alone" if shows_all else f"{folded}: a shows them"
+        choices.append(Choice(None, (part(f"  {words}", "$quiet"),)))
     cause = found[0] if found else session.causes[0]
-    below = [part(""), *(_claim_detail(found[1], width) if found else ())]
+    below = [part(""), *(_claim_detail(found[1], width, running_seconds) if found else ())]
+    if session.no_loads:
+        below += wrapped(f"no experiment can be run here: {session.no_loads}", width, 2, "$warning")
     below += [_where(cause)] if width < _WIDE else []
     below += evidence_rows(cause.evidence, width)
     below += wrapped(cause.summary, width, style="$quiet")
     return Body(choices=tuple(choices), marked=marked, below=lines(below))
+
+
+def _in_front(session: Session, found: tuple[Cause, Hypothesis] | None) -> list[Cause]:
+    """Two, a third where it is not far behind; and the one that the mark stands in."""
+    first = session.causes[0].confidence
+    front = [
+        cause
+        for number, cause in enumerate(session.causes[:_MOST_CAUSES])
+        if number < _MOST_CAUSES - 1 or cause.confidence >= first / 3
+    ]
+    return front if found is None or found[0] in front else [*front, found[0]]
+
+
+def _claims_in_front(cause: Cause, found: tuple[Cause, Hypothesis] | None) -> list[Hypothesis]:
+    """What is confirmed or open before what is refuted, in the playbook's order."""
+    alive = [one for one in cause.hypotheses if one.verdict is not Verdict.REFUTED]
+    chosen = sorted(alive, key=lambda one: one.verdict is not Verdict.CONFIRMED)[:_MOST_CLAIMS]
+    if len(chosen) < _LEAST_CLAIMS:
+        refuted = [one for one in cause.hypotheses if one.verdict is Verdict.REFUTED]
+        chosen += refuted[: _LEAST_CLAIMS - len(chosen)]
+    if found is not None and found[0] is cause and found[1] not in chosen:
+        chosen.append(found[1])
+    return [one for one in cause.hypotheses if one in chosen]
+
+
+def _folded_words(session: Session, found: tuple[Cause, Hypothesis] | None) -> str:
+    """`2 less likely causes and 3 claims`; empty where nothing is folded away."""
+    front = _in_front(session, found)
+    causes = len(session.causes) - len(front)
+    claims = sum(len(cause.hypotheses) - len(_claims_in_front(cause, found)) for cause in front)
+    words = [f"{causes} less likely cause{'s' if causes > 1 else ''}"] if causes else []
+    words += [f"{claims} more claim{'s' if claims > 1 else ''}"] if claims else []
+    return " and ".join(words)
+
+
+def has_folded(session: Session, marked: str | None) -> bool:
+    """Whether there is more than what is shown in front."""
+    return bool(session.causes) and bool(_folded_words(session, find_hypothesis(session, marked)))
 
 
 _Columns = tuple[int, int, int]
@@ -116,7 +173,9 @@ def _evidence_row(cause: Cause, width: int) -> Content:
     return part(f"       {place}  ", "$quiet") + part(cut(clean(first.text), max(width - 9 - len(place), 8)))
 
 
-def _claim_rows(hypothesis: Hypothesis, width: int, columns: _Columns, glyphs: Glyphs) -> tuple[Content, ...]:
+def _claim_rows(
+    hypothesis: Hypothesis, width: int, columns: _Columns, glyphs: Glyphs, running_seconds: float
+) -> tuple[Content, ...]:
     experiment, cost, verdict = columns
     style = "$quiet" if hypothesis.verdict is Verdict.REFUTED else ""
     space = _claim_width(width, columns)
@@ -131,11 +190,13 @@ def _claim_rows(hypothesis: Hypothesis, width: int, columns: _Columns, glyphs: G
         Verdict.INCONCLUSIVE: glyphs.unknown,
     }.get(hypothesis.verdict, glyphs.rest)
     words = f"{mark} {hypothesis.verdict.value}"
+    if hypothesis.verdict is Verdict.RUNNING and running_seconds >= 1:
+        words += f" {seconds(running_seconds)}"
     row += part(cell(words, verdict - 1), VERDICT_STYLES[hypothesis.verdict])
     return (row, *(part(line, style) for line in more))
 
 
-def _claim_detail(hypothesis: Hypothesis, width: int) -> list[Content]:
+def _claim_detail(hypothesis: Hypothesis, width: int, running_seconds: float) -> list[Content]:
     """What speaks for the verdict, then how that was found out."""
     rows: list[Content] = []
     style = VERDICT_STYLES[hypothesis.verdict]
@@ -143,7 +204,10 @@ def _claim_detail(hypothesis: Hypothesis, width: int) -> list[Content]:
         rows.append(part(f"  {hypothesis.verdict.value}, because", style))
         for reason in hypothesis.because:
             rows += wrapped(clean(reason), width, 4)
-    rows += wrapped(f"experiment: {hypothesis.experiment} ({hypothesis.cost})", width, 2, "$quiet")
+    cost = f"cost: {hypothesis.cost}" if hypothesis.verdict is not Verdict.RUNNING else "running"
+    if hypothesis.verdict is Verdict.RUNNING and running_seconds >= 1:
+        cost += f" for {seconds(running_seconds)}, x stops it"
+    rows += wrapped(f"experiment: {hypothesis.experiment} ({cost})", width, 2, "$quiet")
     return [*rows, part("")]
 
 

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
     from engine_probe.hardware.reading import Reading
 
-TABS = (("tab_monitor", "1 Monitor"), ("tab_logs", "2 Logs"), ("tab_wizard", "3 Wizard"), ("tab_plan", "4 Plan"))
+TABS = (
+    ("tab_monitor", "1 Monitor"), ("tab_logs", "2 Logs"), ("tab_wizard", "3 Wizard"),
+    ("tab_plan", "4 Plan"), ("tab_playbooks", "5 Playbooks"), ("tab_cases", "6 Cases"),
+)  # fmt: skip
 _GAP = 3
 
 

@@ -9,7 +9,7 @@ from playbooks.wording import arguments
 from tui.themes.palette import layer_style
 from tui.widgets.clean_text import clean
 from tui.widgets.step_pane import Body
-from tui.widgets.words import cell, lines, part, wrapped
+from tui.widgets.words import cell, cut, lines, part, wrapped
 
 if TYPE_CHECKING:
     from textual.content import Content
@@ -29,17 +29,48 @@ def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
         return Body(above=lines(_not_yet(session, width)))
     symptom = session.symptom
     rows = [
-        part(symptom.model, "bold") + part(f" {KINDS[symptom.kind]}", "$error bold"),
-        part("stage ", "$quiet")
-        + part(in_words(symptom.stage))
-        + part("     layer ", "$quiet")
-        + part(in_words(symptom.layer), layer_style(symptom.layer)),
+        *_kind_rows(symptom, width, glyphs),
+        *_place_rows(symptom, width),
         part(""),
         *_headline_rows(symptom, width),
         *_source_rows(symptom, width, glyphs),
+        *([part(""), *note_rows(session, width)] if session.log_sources and session.notes else []),
         *_folder_rows(session, width),
     ]
     return Body(above=lines(rows))
+
+
+def _kind_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
+    """All three kinds, so that a person sees what it is not; the one that applies is marked."""
+    row = part(cut(clean(symptom.model), max(width // 3, 8)), "bold") + part("  ")
+    others = part("")
+    for kind, words in KINDS.items():
+        if kind == symptom.kind:
+            row += part(f" {glyphs.running} {words}", "$error bold")
+        else:
+            others += part(f"   {glyphs.rest} {words}", "$quiet")
+    if row.cell_length + others.cell_length <= width:
+        return [row + others]
+    return [row, part(cut(others.plain, width), "$quiet")]
+
+
+def _place_rows(symptom: Symptom, width: int) -> list[Content]:
+    """Stage and layer, then what can be looked up elsewhere."""
+    rows = [
+        part("stage ", "$quiet")
+        + part(in_words(symptom.stage))
+        + part("     layer ", "$quiet")
+        + part(in_words(symptom.layer), layer_style(symptom.layer))
+    ]
+    for label, words in (("codes ", symptom.codes), ("key words ", symptom.key_words)):
+        if not words:
+            continue
+        text = clean(", ".join(words))
+        if label == "codes " and rows[0].cell_length + len(text) + 11 <= width:
+            rows[0] += part("     codes ", "$quiet") + part(text, "bold")
+        else:
+            rows.append(part(label, "$quiet") + part(cut(text, width - len(label))))
+    return rows
 
 
 def _headline_rows(symptom: Symptom, width: int) -> list[Content]:
@@ -86,18 +117,22 @@ def _source_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
     rows = [part("Where evidence was looked for", "bold")]
     for source in symptom.sources:
         is_there = source.missing is None
-        glyph, style = (glyphs.done, "$success") if is_there else (glyphs.rest, "$warning")
+        glyph, style = (glyphs.done, "$success") if is_there else (glyphs.unknown, "$warning")
         head = part(f"  {glyph} ", style) + part(cell(source.name, name_width))
         words = source.found or "found" if is_there else f"missing, because {source.missing}"
         folded = wrapped(clean(words), width, name_width + 6, "$quiet", most=2)
         rows.append(head + part("  ") + part(folded[0].plain.strip(), "$quiet"))
         rows += folded[1:]
+        if source.missing is not None and source.give:
+            rows += wrapped(clean(f"to give it: {source.give}"), width, name_width + 6, "$accent", most=2)
     return rows
 
 
 def _not_yet(session: Session, width: int) -> list[Content]:
     if session.verdict is not None:
         return [*note_rows(session, width), *_arguments(session, width)]
+    if session.log_sources:
+        return [part(f"Reading {', '.join(session.log_sources)}; nothing is loaded.", "bold")]
     return [
         part("Nothing is wrong so far.", "bold"),
         *wrapped("The load is watched stage by stage; what breaks will stand here.", width, style="$quiet"),

@@ -1,0 +1,105 @@
+"""What a person takes away from a case: a playbook drafted from it, the launch of its log as a file, a command."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine_probe.deployment import deployment_yaml
+from engine_probe.errors import InputError
+from engine_probe.redact import MASKED
+from playbooks.template import check_name
+from tui.drafting import suggested_name, write_draft
+from tui.exports import keep_text
+from tui.new_file import write_new
+from tui.running import Opening
+from tui.screens.base import ConsoleScreen
+from tui.screens.dialogs import AskText
+from tui.screens.leaving import short_path
+
+if TYPE_CHECKING:
+    from playbooks.session import Session
+
+
+class KeepsSessions(ConsoleScreen):
+    """A screen that shows a session; `session` is the one that is shown."""
+
+    session: Session
+
+    def ask_for_draft(self) -> None:
+        """A name, then the file is written in a thread: all playbooks are read for it."""
+
+        def answered(name: str | None) -> None:
+            if name:
+                self.run_worker(self._draft(name), name="draft", group="draft", exclusive=True)
+
+        hint = "Lower-case words with dashes. The file goes to your own playbooks, and is matched from then on."
+        ask = AskText(
+            self.console.glyphs,
+            "Which name has the new playbook?",
+            hint,
+            suggested_name(self.session),
+            _trouble_with_name,
+        )
+        self.app.push_screen(ask, answered)
+
+    async def _draft(self, name: str) -> None:
+        today = datetime.now().astimezone().date()
+        try:
+            path = await asyncio.to_thread(write_draft, self.session, name, today)
+        except InputError as trouble:
+            self.tell(str(trouble).splitlines()[0], style="$error bold")
+            return
+        self.tell("Playbook written: ", short_path(str(path)))
+
+    def copy_text(self, text: str, what: str) -> None:
+        """To the terminal's clipboard, which never answers, so to a file too."""
+        self.app.copy_to_clipboard(text)
+        try:
+            path = keep_text(self.console.backend.exports, self.session.case, "command", text + "\n")
+        except OSError as error:
+            self.tell(f"{what} copied; not written, {error.strerror}", style="$warning")
+            return
+        self.tell(f"{what} copied; also in ", short_path(str(path)))
+
+    def ask_for_deployment_file(self, reopen: bool = True) -> None:
+        """Writes the launch that the log printed; with `reopen` the case begins again with it."""
+        text = deployment_yaml(self.session.deployment)
+
+        def trouble(word: str) -> str | None:
+            path = Path(word).expanduser()
+            if not word:
+                return "Write the path of a new file, such as deployment.yaml."
+            return f"{word} is there already: give another name" if path.exists() else None
+
+        def answered(word: str | None) -> None:
+            if not word:
+                return
+            path = Path(word).expanduser()
+            try:
+                write_new(path, text)
+            except InputError as error:
+                self.tell(str(error), style="$error bold")
+                return
+            if reopen:
+                self.begin_again(Opening(deployment=path, logs=self.session.log_sources))
+
+        hint = "The launch that the log printed, as a file; its model, paths and environment are yours to check."
+        hint += f" {MASKED} stands where a secret was masked." if MASKED in text else ""
+        ask = AskText(self.console.glyphs, "Where does the deployment file go?", hint, "deployment.yaml", trouble)
+        self.app.push_screen(ask, answered)
+
+    def begin_again(self, opening: Opening) -> None:
+        """Another case takes the place of this one."""
+        self.app.pop_screen()
+        self.console.open_case(opening)
+
+
+def _trouble_with_name(name: str) -> str | None:
+    try:
+        check_name(name, "configuration")
+    except InputError as error:
+        return str(error)
+    return None
