@@ -117,19 +117,19 @@ async def test_a_taken_port_that_must_be_kept_says_no_more_than_failed_and_ended
     assert [event.event for event in events] == ["probe_started", "failed", "ended"]
 
 
-async def test_two_loads_that_want_one_port_get_two() -> None:
+async def test_two_loads_that_name_one_port_keep_it_for_that_is_a_fault_of_theirs() -> None:
     port = free_port()
     async with Probe(ENGINE) as probe:
         for name in ("a", "b"):
             await probe.load(StandInLaunch("hang", port, name), "cold")  # type: ignore[arg-type]
-        ports = {}
+        started = {}
         async for event in probe.events():
             if isinstance(event, ev.Started):
-                ports[event.model] = event.port
-            if len(ports) == 2:
+                started[event.model] = event
+            if len(started) == 2:
                 break
-    assert ports["a"] == port
-    assert ports["b"] != port
+    assert {one.port for one in started.values()} == {port}
+    assert started["b"].notes == [f"port {port} is that of a too, and stays"]
 
 
 async def test_another_server_on_the_port_is_not_taken_for_the_load() -> None:

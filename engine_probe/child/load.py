@@ -35,13 +35,16 @@ class Load:
     Making one raises OSError when its port must be kept and is taken, or its pipes cannot be had.
     """
 
-    def __init__(self, order: LoadOrder, index: int, context: Context) -> None:
+    def __init__(
+        self, order: LoadOrder, index: int, context: Context, beside: Mapping[int, str] = ports.NOBODY
+    ) -> None:
+        """`beside`: the other loads' models by the port that they were given."""
         self.model = order.model
         self.order = order
         self.grade = order.grade
         self.finished = False
         self.awaits_pid = False
-        self.port, self.argv, note, self._promise = _port(order)
+        self.port, self.argv, note, self._promise = _port(order, beside)
         around = surroundings.surround(order.env, order.argv, context.private_dir, index)
         self.env = around.env
         self.notes = around.notes + ([note] if note else [])
@@ -210,8 +213,12 @@ class Load:
         return self.records.has_config and self.members.root_ending() == (0, None)
 
 
-def _port(order: LoadOrder) -> ports.Port:
-    return ports.no_port(order.argv) if order.grade == "dry" else ports.choose_port(order.argv, order.keep_port)
+def _port(order: LoadOrder, beside: Mapping[int, str]) -> ports.Port:
+    if order.grade == "dry":
+        return ports.no_port(order.argv)
+    if order.conditions.get("port_stays"):
+        return ports.the_launchs_own(order.argv)
+    return ports.choose_port(order.argv, order.keep_port, beside)
 
 
 def _kill_child(pid: int) -> None:

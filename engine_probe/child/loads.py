@@ -54,7 +54,8 @@ class Loads:
             raise ValueError(f"{order.model} is loaded already")
         self._count += 1
         try:
-            load = Load(order, self._count, self._context)
+            ports = {one.port: one.model for one in self._loads.values()}
+            load = Load(order, self._count, self._context, ports)
         except OSError as error:
             self.refuse(order, str(error))
             return

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.child.surroundings import argument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 DEFAULT_PORT = 8000
+NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
 class Port(NamedTuple):
@@ -29,13 +31,30 @@ def no_port(argv: Sequence[str]) -> Port:
     return Port(0, list(argv), None, None)
 
 
-def choose_port(argv: Sequence[str], keep: bool) -> Port:
-    """A taken port is replaced and said so; with `keep` the port stays and OSError is raised."""
+def the_launchs_own(argv: Sequence[str]) -> Port:
+    """Taken or not: what vLLM says of a taken one is what is wanted."""
+    number = _wanted(argv)[1]
+    return Port(number, list(argv), None, _promise(number))
+
+
+def _wanted(argv: Sequence[str]) -> tuple[str | None, int]:
+    """What the launch says, and the number that it comes to."""
     wanted = argument(argv, "--port")
-    number = int(wanted) if wanted and wanted.isdigit() else DEFAULT_PORT
+    return wanted, int(wanted) if wanted and wanted.isdigit() else DEFAULT_PORT
+
+
+def choose_port(argv: Sequence[str], keep: bool, beside: Mapping[int, str] = NOBODY) -> Port:
+    """A taken port is replaced and said so; with `keep` the port stays and OSError is raised.
+
+    `beside`: models of this probe by the port that their launches name. Two that name the same one are a fault of the
+    deployment, which must show itself.
+    """
+    wanted, number = _wanted(argv)
     promise = _promise(number)
     if promise is not None:
         return Port(number, list(argv), None, promise)
+    if wanted and number in beside:
+        return Port(number, list(argv), f"port {number} is that of {beside[number]} too, and stays", None)
     if keep:
         raise OSError(f"port {number} is in use")
     number_free, promise = _any_port()
