@@ -55,7 +55,16 @@ def listen(_scene: Scene, *, port: int = 0, host: str = "127.0.0.1") -> Iterator
         except OSError as error:
             raise CannotMake(f"port {port} of {host} cannot be listened on: {error.strerror}") from None
         taken.listen(1)
-        yield Around({"port": str(taken.getsockname()[1])})
+        yield Around({"port": str(taken.getsockname()[1])}, LoadConditions(port_stays=True))
+
+
+@contextmanager
+def free_port(_scene: Scene) -> Iterator[Around]:
+    """Nobody listens on `{free_port}`, whose number is another each time."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        number = asked.getsockname()[1]
+    yield Around({"free_port": str(number)})
 
 
 @contextmanager
@@ -85,4 +94,4 @@ def small_disk(scene: Scene, *, folder: str = "small", kib: int = 4, at: str | N
     yield Around({"disk": place}, LoadConditions(tmpfs=(Tmpfs(place, kib * 1024),)))
 
 
-SURROUNDINGS = Registry("surrounding", (listen, memory_limit, process_limit, small_disk))
+SURROUNDINGS = Registry("surrounding", (listen, free_port, memory_limit, process_limit, small_disk))
