@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _DEFAULT_PORT = 8000
 _LAST_PORT = 65535
 _MIB_PER_GIB = 1024
+_CHUNK_MIB = 16  # vllm/envs.py 0.32.0, VLLM_MQ_MAX_CHUNK_BYTES_MB
+_LARGEST_SHARE = 0.75
 # Most specific first: a Triton folder may lie in the home folder's cache.
 _CACHES = (
     ("inductor", re.compile(r"torchinductor|inductor", re.IGNORECASE)),
@@ -30,9 +32,12 @@ def _next_port(lookup: Lookup) -> tuple[float, str]:
         now = int(first_number(lookup, "port", "launch.port"))
     except MissingInputError:
         now = _DEFAULT_PORT
-    if now >= _LAST_PORT:
+    named = lookup("deployment.ports")
+    others = str(named.value).split() if isinstance(named, Known) else []
+    found = next((port for port in range(now + 1, _LAST_PORT + 1) if str(port) not in others), None)
+    if found is None:
         raise MissingInputError(f"{now} is the last port there is")
-    return now + 1, f"{now} is taken; whether the next one is free is not known"
+    return found, f"{now} is taken; whether the next one that no model names is free is not known"
 
 
 def _port_is_own(lookup: Lookup) -> Answer:
@@ -72,6 +77,15 @@ def _cache_kind(lookup: Lookup) -> Answer:
     return Known(kind, "computed", f"the folder {path}")
 
 
+def _queue_chunk_mib(lookup: Lookup) -> tuple[float, str]:
+    """Of vLLM's queue in shared memory, a tenth of it: three quarters of what is free for all of them."""
+    share = _LARGEST_SHARE * number(lookup, "free_mib") / number(lookup, "needed_mib")
+    chunk = int(share * number(lookup, "launch.env.VLLM_MQ_MAX_CHUNK_BYTES_MB", _CHUNK_MIB))
+    if chunk < 1:
+        raise MissingInputError("not even a queue of the smallest size fits")
+    return chunk, "the MiB that the message says are free"
+
+
 COMPUTED: tuple[Computed, ...] = (
     Computed("environment.next_port", "next port", "", "the port after the one that is taken", known(_next_port)),
     Computed(
@@ -101,5 +115,12 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "vllm, hub, triton, inductor, flashinfer or home, by the folder in the message",
         _cache_kind,
+    ),
+    Computed(
+        "environment.queue_chunk_mib_that_fits",
+        "queue that fits",
+        "MiB",
+        "VLLM_MQ_MAX_CHUNK_BYTES_MB with which vLLM's queue fits into /dev/shm",
+        known(_queue_chunk_mib),
     ),
 )

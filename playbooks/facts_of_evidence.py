@@ -98,6 +98,7 @@ NEIGHBOURS = (
     ("neighbours.loading", "models that were loading", "", "their names, separated by spaces"),
     ("neighbours.loading_stage", "stage of the model that was loading", "", "where it stood, where it was one"),
     ("neighbours.serving", "models that served", "", "names of those that served when this one failed"),
+    ("deployment.ports", "ports of all models", "", "the ports that the launches name, separated by spaces"),
     ("deployment.last_first", "order with the last one first", "", "the model that began to load last goes first"),
     (
         "deployment.free_gpus",
@@ -140,6 +141,7 @@ FROM_HOST_STATE = (
 )
 """Names of all that a state of the host may tell; those that a probe measures too are described with its facts."""
 UNMET = (
+    ("engine.command", "the engine's Python", "", "the command that runs it"),
     ("packages_unmet.count", "packages that do not meet vLLM's requirements", "", "as vLLM's own metadata says"),
     ("packages_unmet.first", "the first of them", "", "what is installed and what vLLM wants"),
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine_probe.facts import Fact, Value
     from engine_probe.launch import Deployment, Launch
 
+_DEFAULT_PORT = 8000
 _RANKS = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
 
 
@@ -45,6 +46,7 @@ def neighbour_facts(
         "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
         "neighbours.pool_bytes": _pools(others),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
+        "deployment.ports": " ".join(str(one.args.get("port", _DEFAULT_PORT)) for one in deployment.models),
         "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
     origin = str(deployment.path or "the deployment")

@@ -164,7 +164,7 @@ def _observe_stage(session: Session, event: StageEntered | StageLeft) -> Session
 
 
 def _observe_memory(session: Session, sample: MemorySample) -> Session:
-    sizes = {"host.available_gib": sample.host_available_bytes, "host.total_gib": sample.host_total_bytes}
+    sizes = {"host.available_gib": _room(sample), "host.total_gib": sample.host_total_bytes}
     sizes["host.ram_limit_gib"] = sample.limit_bytes
     if "host.room_gib" not in session.facts:  # by the first load, before it has taken anything
         sizes["host.room_gib"] = _room(sample)
@@ -173,7 +173,7 @@ def _observe_memory(session: Session, sample: MemorySample) -> Session:
 
 
 def _room(sample: MemorySample) -> int | None:
-    """Bytes that all models together can have."""
+    """Bytes that a load can still have: on the host, and within the limit that it lives under."""
     found = [] if sample.host_available_bytes is None else [sample.host_available_bytes]
     if sample.limit_bytes is not None and sample.limit_used_bytes is not None:
         found.append(sample.limit_bytes - sample.limit_used_bytes)
