@@ -138,7 +138,12 @@ class Rebuilding:
         self.taken.append(Taken(before or self.session, None, self.session, self._time))
 
     def _count(self, session: Session, one: Lines) -> None:
-        session = with_progress(session, lines=session.progress.lines + one.count)
+        aside = session.progress.aside
+        if one.model is not None and one.model in aside and one.model != session.progress.loading:
+            seen = replace(aside[one.model], lines=aside[one.model].lines + one.count)
+            session = with_progress(session, aside={**aside, one.model: seen})
+        else:
+            session = with_progress(session, lines=session.progress.lines + one.count)
         self.session = replace(session, notes=(*session.notes, _LOST)) if one.are_lost else session
 
     def feed(self, happening: Event | Decision | Done) -> str | None:

@@ -16,9 +16,11 @@ from engine_probe.deployment import change, deployment_text
 from engine_probe.errors import InputError
 from engine_probe.events import Ready
 from playbooks.case import EVENTS
-from playbooks.context import new_session
+from playbooks.context import new_session, with_progress
 from playbooks.effects import (
     Diagnose,
+    FilesSeen,
+    LookAtFiles,
     ReportWritten,
     RevisionUndone,
     RevisionWritten,
@@ -29,6 +31,7 @@ from playbooks.effects import (
 from playbooks.ended_load import diagnose_load
 from playbooks.patterns import to_value
 from playbooks.progress import load_log
+from playbooks.proof import is_standard
 from playbooks.rebuilding import Rebuilding, Recording
 
 if TYPE_CHECKING:
@@ -66,8 +69,16 @@ def older_recording(folder: Path, lines: list[bytes], context: Context) -> Recor
 
 class _Older(Rebuilding):
     def feed(self, happening: Event | Decision | Done) -> str | None:
-        """Paths were relative to a folder that is not known: a model's name does not say whose server answers."""
-        return super().feed(replace(happening, served_models=[]) if isinstance(happening, Ready) else happening)
+        """Without what did not exist then: checks of every fix, and questions to every model.
+
+        Paths were relative to a folder that is not known: a model's name does not say whose server answers.
+        """
+        why = super().feed(replace(happening, served_models=[]) if isinstance(happening, Ready) else happening)
+        if self.session is not None and why is None:
+            checks = tuple(one for one in self.session.checks if not is_standard(one.id))
+            requests = tuple(one for one in self.session.progress.requests if not is_standard(one))
+            self.session = with_progress(replace(self.session, checks=checks), requests=requests)
+        return why
 
 
 def _deployment(folder: Path) -> Deployment:
@@ -108,6 +119,8 @@ def _done(effect: Effect, context: Context, folder: Path) -> Done | None:
         return diagnose_load(effect, os.open(folder / load_log(effect.load_number), os.O_RDONLY), context)
     if isinstance(effect, WriteRevision):
         return RevisionWritten(1, change(effect.before, effect.launch, effect.key, to_value(effect.value)))
+    if isinstance(effect, LookAtFiles):
+        return FilesSeen(effect.launch.name, "an older release did not look at them")
     if isinstance(effect, UndoRevision):
         return RevisionUndone(effect.before)
     return ReportWritten(str(folder / "report.md")) if isinstance(effect, WriteReport) else None

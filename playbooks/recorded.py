@@ -84,14 +84,17 @@ def _moments(recording: Recording) -> Iterator[Moment]:
 def _news(taken: Taken) -> Iterator[tuple[str, Step]]:
     """What is new by this one happening, each with its step."""
     before, after = taken.before, taken.session
-    if taken.happening is None and before is not after:
-        yield "it goes on after it was cut off", after.step
+    if taken.happening is None:
+        if before is not after:
+            yield "it goes on after it was cut off", after.step
+            yield from _outcomes(before, after)
+        return
     if after.symptom is not None and after.symptom is not before.symptom:
         yield f"{after.symptom.model} {after.symptom.kind.replace('-', ' ')}", Step.SYMPTOM
         yield _causes(after), Step.HYPOTHESES
     else:
         yield from _judged(before, after)
-    if after.applied_fix is not None and after.applied_fix != before.applied_fix and taken.happening is not None:
+    if after.applied_fix is not None and after.applied_fix != before.applied_fix:
         yield f"fix {after.applied_fix}", Step.FIX
     yield from _outcomes(before, after)
     if after.progress.phase == "done" and before.progress.phase != "done":

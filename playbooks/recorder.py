@@ -15,8 +15,10 @@ import msgspec
 
 from engine_probe.events import Event, LogRecord, MemorySample, Text
 from playbooks.case_secrets import CaseSecrets
+from playbooks.context import with_progress
 from playbooks.decisions import ApplyFix
 from playbooks.effects import RevisionWritten
+from playbooks.focus import seen_of
 from playbooks.happenings import At, Begun, Kept, Left, Lines, line_of
 from playbooks.owning import this_process
 
@@ -88,7 +90,9 @@ class Recorder:
         if told_something and not is_too_much:
             self._taken[number] = self._taken.get(number, 0) + 1
             return False
-        count = after.progress.lines - before.progress.lines
+        count = 0
+        if event.model is not None:
+            count = seen_of(after, event.model).lines - seen_of(before, event.model).lines
         if count or told_something:
             so_far = self._counted.get(event.model, Lines(event.model, 0))
             are_lost = so_far.are_lost or told_something
@@ -122,12 +126,19 @@ def _playbooks_of(happening: Decision | Done) -> Iterator[Kept]:
 
 
 def _is_same_but_for_lines(before: Session, after: Session) -> bool:
-    """By identity: what an event does not touch is handed on as it is."""
+    """By identity first: what an event does not touch is handed on as it is, but for several loads at once."""
     if before is after:
         return True
+    if before.progress.aside is not after.progress.aside:
+        return _without_lines(before) == _without_lines(after)
     fields = (one.name for one in dataclasses.fields(before) if one.name != "progress")
     if not all(getattr(before, name) is getattr(after, name) for name in fields):
         return False
     old, new = before.progress, after.progress
     fields = (one.name for one in dataclasses.fields(old) if one.name != "lines")
     return all(getattr(old, name) is getattr(new, name) for name in fields)
+
+
+def _without_lines(session: Session) -> Session:
+    aside = {name: dataclasses.replace(one, lines=0) for name, one in session.progress.aside.items()}
+    return with_progress(session, lines=0, aside=aside)

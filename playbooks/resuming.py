@@ -132,8 +132,9 @@ def _at_rest(session: Session, ended: Session, deployment: Deployment, context: 
     """Nothing runs any more, and the deployment is the real one: in a recording its secrets are masked."""
     session = with_progress(
         replace(session, deployment=deployment, running=None),
-        open=(), up=(), queue=(), loading=None, restarting=None, stopping=False, before=None, requests=(),
-        experiment=None, load_number=max(session.progress.load_number, ended.progress.load_number),
+        open=(), up=(), queue=(), loading=None, aside={}, restarting=(), stopping=False, before=None, files=None,
+        requests=(), asking=(), trials=(), numbers=(), attempt=0, experiment=None, packages_changed=False,
+        load_number=max(session.progress.load_number, ended.progress.load_number),
     )  # fmt: skip
     if any(MASKED in text for one in session.fixes for text in (one.new_value, *(two.new_value for two in one.steps))):
         session = replace(session, fixes=fixes_of(session, context))

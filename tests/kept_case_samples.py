@@ -8,8 +8,12 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from engine_probe.deployment import read_deployment
+from engine_probe.logs.covers import read_wrappers
+from engine_probe.logs.stages import read_wordings
 from playbooks.case import CaseFolder, new_case
-from playbooks.context import new_session, read_context
+from playbooks.context import Context, new_session
+from playbooks.library import library_folder, playbook_files
+from playbooks.load import load_file
 from playbooks.model_config import model_facts
 from playbooks.replay import drive
 from playbooks.unattended import Unattended
@@ -18,7 +22,6 @@ from tests.recorded_probe import RecordedProbe, recorded_loads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playbooks.context import Context
     from playbooks.replay import OnStep, Policy
     from playbooks.session import Session
 
@@ -43,6 +46,13 @@ _CONFIG = {
     "vocab_size": 256,
     "torch_dtype": "float32",
 }
+
+
+def kv_context() -> Context:
+    """One playbook is all that these cases need."""
+    path = library_folder() / "memory" / f"{KV}.yaml"
+    ids = [one.stem for one in playbook_files(library_folder())]
+    return Context((load_file(path, ids),), read_wordings(), read_wrappers())
 
 
 def kv_deployment(folder: Path, text: str = DEPLOYMENT) -> Path:
@@ -80,7 +90,7 @@ async def keep_case(
         probe or kv_probe(),
         policy or Unattended(fix=SHORTER),
         lambda *_: None,
-        context=context or read_context(),
+        context=context or kv_context(),
         case=case,
         on_step=on_step,
     )
