@@ -122,8 +122,11 @@ def _check_one(path: Path, output: Output) -> InputError | None:
 @playbooks.command()
 @click.argument("name", metavar="[FAMILY/]ID")
 @click.option("--family", metavar="FAMILY", help=f"The folder that it goes to: {', '.join(FAMILIES)}.")
-def new(name: str, family: str | None) -> int:
+@click.option("--from-case", "case", metavar="CASE", help="Draft it from a case: its error, the fix that held.")
+def new(name: str, family: str | None, case: str | None) -> int:
     """Write a commented playbook to fill in, into your own folder."""
+    if case is not None:
+        return _draft(name, family, case)
     name, family = split_name(name, family)
     text = new_playbook(name, family)
     folder = writable(own_folder() / family)
@@ -134,6 +137,25 @@ def new(name: str, family: str | None) -> int:
     output = Output()
     output.text(str(path))
     output.note(f"fill it in, then: vllm-console playbooks check {path}")
+    return 0
+
+
+def _draft(name: str, family: str | None, case: str) -> int:
+    """What the wizard's key writes. Raises InputError where the case shows no failure."""
+    from datetime import datetime
+
+    from engine_probe.locations import find_locations
+    from playbooks.drafting import session_of_case
+    from tui.drafting import write_draft
+
+    before, slash, bare = name.rpartition("/")
+    if slash and family not in (None, before):
+        raise InputError(f"{name!r} names the family {before!r}, --family {family!r}: give one of the two")
+    session = session_of_case(find_locations().state, case)
+    path = write_draft(session, bare, datetime.now().astimezone().date(), before if slash else family)
+    output = Output()
+    output.text(str(path))
+    output.note("it is valid as it stands; its comments say what is yours to write")
     return 0
 
 

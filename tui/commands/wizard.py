@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from engine_probe.errors import InputError
 from tui.app import run_console
 from tui.clear_click import ENGINE_HELP
+from tui.commands.proof_options import proof_of, proof_options
 from tui.running import Opening
 
 
@@ -26,13 +28,7 @@ from tui.running import Opening
 )
 @click.option("--engine", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
-@click.option(
-    "--verify",
-    type=click.Choice(["cold", "warm"]),
-    default="cold",
-    show_default=True,
-    help="How a fix is loaded to prove it: from nothing, or faster from a process that has imported vLLM.",
-)
+@proof_options
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with ASCII only.")
 def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     logs: tuple[str, ...],
@@ -45,16 +41,17 @@ def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     engine: str | None,
     cold: bool,
     verify: str,
+    load_test: str,
     ascii_only: bool,
 ) -> int:
     """Symptom, hypotheses, fix, verification: guided, on the real engine.
 
     \b
-    vllm-console wizard                                     choose a deployment, a log, the lab or a past case
-    vllm-console wizard --deployment deployment.yaml        load it and see what breaks
-    vllm-console wizard vllm.log                            begin from a log, load nothing
-    vllm-console wizard vllm.log --deployment FILE          the same; a fix is applied there and verified
-    vllm-console wizard --resume                            go on where the last case was cut off
+    vllm-console wizard                              choose what to look at
+    vllm-console wizard --deployment FILE            load it and see what breaks
+    vllm-console wizard vllm.log                     loads nothing
+    vllm-console wizard vllm.log --deployment FILE   the same; fixes are applied
+    vllm-console wizard --resume                     go on where it was cut off
     """
     _demand_one(logs, deployment, resume, fault)
     if (host_state is not None or here) and not logs:
@@ -69,11 +66,12 @@ def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         host_state=None if host_state is None else Path(host_state),
         here=here,
         file_sources=files_from,
+        proof=proof_of(load_test),
     )
     return run_console(
         opening.deployment,
         engine,
-        "choose" if opening == Opening() else "wizard",
+        "choose" if replace(opening, proof=None) == Opening() else "wizard",
         opening=opening,
         cold=cold,
         verify=verify,
