@@ -8,11 +8,11 @@ request at full length, many at once. What the playbook asks by itself is not as
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from playbooks import requests
 from playbooks.proof_words import adapter_title, burst_expected, models_measured
-from playbooks.session import Check, Outcome, Proof
+from playbooks.session import Check, Outcome, Proof, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,6 +34,7 @@ NAMED = {
     LENGTH: requests.LENGTH,
 }
 """The check → the request that it sends."""
+WARM_ONLY = "proved by a warm load, not by a cold one"
 _GETS = {HEALTH: "GET /health", MODELS: "GET /v1/models"}
 _FROM_FILES = (TENSORS, VALUES)
 
@@ -165,6 +166,24 @@ def proved(checks: Sequence[Check]) -> Proved | None:
     if left:
         return Proved(Outcome.ABSTAIN, tuple(f"{one.title}, because {one.reason or 'nothing told'}" for one in left))
     return Proved(Outcome.PASS)
+
+
+def proof_object(session: Session) -> dict[str, Any] | None:
+    """For JSON; null where no check was made, or not all came to their end."""
+    found = proved(session.checks)
+    if found is None:
+        return None
+    return {"outcome": found.outcome.value, "reasons": list(found.reasons), "grade": session.verify_grade}
+
+
+def verdict_words(session: Session) -> str:
+    """The verdict with what a reader must know beside it: `verified; not decided: a chat, because …`."""
+    parts: list[str] = [session.verdict or "not finished"]
+    if session.verdict == "verified" and session.verify_grade == "warm":
+        parts.append(WARM_ONLY)
+    if session.verdict in ("verified", "healthy"):
+        parts.append(not_decided(session.checks))
+    return "; ".join(part for part in parts if part)
 
 
 def not_decided(checks: Sequence[Check]) -> str:

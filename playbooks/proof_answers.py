@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OK, _NOT_FOUND = 200, 404
 _TIMEOUT_S = 60.0
 _LENGTH_TIMEOUT_S = 300.0
-_BURST_TOKENS = 16
+_BURST_TOKENS = 8
 _SAME = 1e-4
 """Log probabilities nearer than this are the same: batches of other sizes add up in another order."""
 _NO_NUMBER = re.compile(r"not JSON compliant|\bnan\b|\bNaNs?\b|`inf`")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
-from playbooks.facts import info_of
+from playbooks.facts import OF_ONE_FILE, info_of
+from playbooks.proof import WARM_ONLY, verdict_words
 from playbooks.proposal import confidence, is_usable
 from playbooks.session import Outcome, Verdict
 from playbooks.way_back import is_changed
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 _ORDER = (Verdict.CONFIRMED, Verdict.INCONCLUSIVE, Verdict.RUNNING, Verdict.UNTESTED, Verdict.REFUTED)
 _LIMITS = (
-    "The requests tried are the ones listed; load, other prompts and long running were not tried.",
+    "The requests tried are the ones listed; other prompts and running for days were not tried.",
     "A clean start and finite answers do not prove that the answers are good.",
 )
 
@@ -64,7 +65,7 @@ def markdown(session: Session) -> str:
 
 def headline(session: Session) -> str:
     """One line: the case, the model and the verdict."""
-    return f"Case {session.case}: {session.model}: {session.verdict or 'not finished'}"
+    return f"Case {session.case}: {session.model}: {verdict_words(session)}"
 
 
 def symptom_lines(session: Session) -> list[str]:
@@ -160,6 +161,7 @@ def unproved_lines(session: Session) -> list[str]:
     """What a reader must not take from this report."""
     lines = _nothing_proved(session)
     lines += [f"{one.title}: {one.reason}" for one in session.checks if one.outcome is Outcome.ABSTAIN and one.reason]
+    lines += [WARM_ONLY] if session.verdict == "verified" and session.verify_grade == "warm" else []
     lines += [
         f"{one.claim} ({one.verdict.value})"
         for cause in session.causes
@@ -213,7 +215,8 @@ def _ticks(text: str) -> list[str]:
 
 def _fact_lines(session: Session) -> list[str]:
     lines = ["| fact | name in playbooks | value | from |", "|---|---|---|---|"]
-    for name, fact in sorted(session.facts.items()):
+    told = {name: fact for name, fact in session.facts.items() if not name.startswith(OF_ONE_FILE)}
+    for name, fact in sorted(told.items()):
         info = info_of(name)
         value, origin = (
             (quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}")

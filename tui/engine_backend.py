@@ -19,6 +19,7 @@ from playbooks.decisions import Begin
 from playbooks.lab.building import build_fault, whole_sources
 from playbooks.lab.faults import fault_named
 from playbooks.lab.unmade import CannotMake
+from playbooks.session import Proof
 from playbooks.unverified import take_back
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import run_session
@@ -52,6 +53,7 @@ class EngineCase:
     """What was found of an earlier case that was cut off."""
     file_sources: tuple[str, ...] = ()
     """Folders that hold whole files of its models."""
+    proof: Proof = field(default_factory=Proof)
     log: RunLog = field(default_factory=RunLog)
 
     @property
@@ -85,7 +87,7 @@ class EngineCase:
                 log=self.log,
                 notes=self.notes,
                 verify_grade=self.grades[1],
-                settings={"file_sources": self.file_sources},
+                settings={"file_sources": self.file_sources, "proof": self.proof},
             )
         finally:
             if self.folder is not None:
@@ -101,9 +103,9 @@ def open_case(opening: Opening, engine: str | None, grades: tuple[str, str]) -> 
         if opening.deployment is None:
             return _lab_case(opening.fault or LAB_CASE, engine, context)
         notes = take_back(find_locations().state, opening.deployment)
-        return _case(
-            read_deployment(opening.deployment), engine, grades, context, notes=notes, file_sources=opening.file_sources
-        )
+        deployment = read_deployment(opening.deployment)
+        more = {"notes": notes, "file_sources": opening.file_sources, "proof": opening.proof or Proof()}
+        return _case(deployment, engine, grades, context, **more)
     except (InputError, EngineError, CannotMake, OSError) as error:
         raise CannotOpenError(str(error)) from error
 

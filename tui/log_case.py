@@ -63,7 +63,11 @@ class LogCase:
     def session(self) -> Session:
         session = new_session("", self.deployment, *self.grades)
         return replace(
-            session, log_sources=self.opening.logs, no_loads=self.no_loads, file_sources=self.opening.file_sources
+            session,
+            log_sources=self.opening.logs,
+            no_loads=self.no_loads,
+            file_sources=self.opening.file_sources,
+            proof=self.opening.proof or session.proof,
         )
 
     @property

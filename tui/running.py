@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine_probe.run_log import RunLog
     from playbooks.alert import Alert
     from playbooks.decisions import Decision
-    from playbooks.session import Session
+    from playbooks.session import Proof, Session
 
 
 LAB_CASE = "kv-cache-too-small-for-max-model-len"
@@ -45,6 +45,8 @@ class Opening:
     host_state: Path | None = None
     here: bool = False
     """The logs are of this host: how it is now is looked at."""
+    proof: Proof | None = None
+    """How a fix is proved; None: as usual."""
 
 
 class CaseRun(Protocol):

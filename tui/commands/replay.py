@@ -25,6 +25,9 @@ from playbooks.unverified import take_back
 from playbooks.way_back import will_change
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
+from tui.commands.experiments_told import ExperimentsTold
+from tui.commands.files_from import checked_sources, files_from_option
+from tui.commands.proof_options import proof_of, proof_options
 from tui.commands.replay_run import run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
@@ -46,27 +49,39 @@ DRY_RUN = "dry run: nothing changed"
 @click.option(
     "--yes", is_flag=True, help="Apply without asking, and load even where another process holds a target GPU."
 )
+@files_from_option
+@click.option("--thorough", is_flag=True, help="Test all that can be tested of the cause before a fix is chosen.")
+@proof_options
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--json", "as_json", is_flag=True, help="One event a line, and last a `result`.")
-def replay(
+def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     playbook: str,
     file: str,
     fix: str | None,
     dry_run: bool,
     yes: bool,
+    files_from: tuple[str, ...],
+    thorough: bool,
+    verify: str,
+    load_test: str,
     cold: bool,
     engine_name: str | None,
     as_json: bool,
 ) -> int:
     """Load FILE for real, find the cause, apply the fixes of PLAYBOOK one by one, and verify by load and requests.
 
+    A fix is proved by its playbook's checks and the standard ones: it is loaded as `vllm serve` would (cold), answers,
+    and stands many requests at once.
+
+    What can decide between fixes in seconds is tested first; a full start only where nothing else decides.
     A fix that does not hold is taken back before the next is tried. The one that holds stays in FILE, and FILE as
     it was stays beside it as FILE.r1.
 
     Exit codes: 0 verified or nothing wrong, 1 not verified (a dry run too), 2 wrong input, 3 a failure that no
     playbook explains, 4 the engine cannot be run.
     """
+    sources, proof = checked_sources(files_from), proof_of(load_test)
     context = read_context()
     chosen = find(context.library, playbook)
     _check_fix(chosen, fix)
@@ -81,10 +96,26 @@ def replay(
         output.note(_what_a_dry_run_does(deployment, engine.label))
     for found in before if as_json else ():
         _stream(None, found)
-    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=_confirm(yes, deployment, output))
-    printer = SessionPrinter(output)
-    on_change = _stream if as_json else printer.on_change
-    session = asyncio.run(run_session(deployment, engine, "cold" if cold else "warm", policy, on_change, context))
+    ask = _confirm(yes, deployment, output)
+    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=ask, thorough=thorough)
+    printer, experiments = SessionPrinter(output), ExperimentsTold(output)
+
+    def on_change(session: Session, event: Event | None) -> None:
+        (_stream if as_json else printer.on_change)(session, event)
+        experiments.see(session)
+
+    session = asyncio.run(
+        run_session(
+            deployment,
+            engine,
+            "cold" if cold else "warm",
+            policy,
+            on_change,
+            context,
+            verify_grade="cold" if cold else verify,
+            settings={"file_sources": sources, "proof": proof},
+        )
+    )
     _tell_end(session, policy, printer, output)
     return exit_code(session)
 
@@ -112,7 +143,7 @@ def _confirm(yes: bool, deployment: Deployment, output: Output) -> Callable[[Fix
             return True
         if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
             return False
-        for line in (*one_fix_lines(option), *will_change(deployment)):
+        for line in (*one_fix_lines(option), *will_change(deployment, option)):
             output.folded(line)
         return click.confirm("Apply it?", err=True)
 

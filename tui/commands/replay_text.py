@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
+from playbooks.proof import proof_object, verdict_words
 from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
 from playbooks.session_json import check_object, fix_object
@@ -62,7 +63,8 @@ class SessionPrinter:
         if session.report_path:
             self.output.text(f"report: {session.report_path}")
         word = verdict or session.verdict or "not finished"
-        self.output.text(word, _VERDICT_STYLES.get(word, "bold red"))
+        words = verdict_words(session) if word == session.verdict else word
+        self.output.text(words, _VERDICT_STYLES.get(word, "bold red"))
 
     def proposal(self, proposal: Proposal) -> None:
         """Step 3 of a session in which nothing was applied."""
@@ -131,9 +133,10 @@ class SessionPrinter:
 
     def _tell_checks(self, session: Session) -> None:
         for check in session.checks:
-            if check.outcome in _OPEN or check.id in self._told_checks:
+            told = f"{session.model} {check.id}"
+            if check.outcome in _OPEN or told in self._told_checks:
                 continue
-            self._told_checks.add(check.id)
+            self._told_checks.add(told)
             first, *rest = one_check_lines(check)
             self.output.text(f"  {first}", _CHECK_STYLES[check.outcome])
             for line in rest:
@@ -164,7 +167,9 @@ def result_object(session: Session, proposal: Proposal, verdict: str | None) -> 
         "why_no_fix": list(proposal.why_none),
         "changed_file": str(changed_file(Path(session.kept_file))) if session.kept_file is not None else None,
         "kept_file": session.kept_file,
+        "outside": list(session.outside),
         "checks": [check_object(one) for one in session.checks],
+        "proof": proof_object(session),
         "case": session.case,
         "report": session.report_path,
     }

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from playbooks.proof import verdict_words
 from playbooks.session import Outcome
 from playbooks.way_back import is_changed
 from tui.widgets.clean_text import clean
@@ -41,7 +42,9 @@ RESULTS: dict[str | None, tuple[str, str]] = {
 
 def result_words(session: Session) -> tuple[str, str]:
     """The verdict as a sentence, and its style; empty while there is none."""
-    return RESULTS.get(session.verdict, ("", ""))
+    words, style = RESULTS.get(session.verdict, ("", ""))
+    more = verdict_words(session).partition("; ")[2] if words else ""
+    return (f"{words[:-1]}; {more}." if more else words), style
 
 
 def checks_body(session: Session, width: int, glyphs: Glyphs) -> Body:
