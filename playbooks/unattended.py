@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment
 from playbooks.diagnose import allowed
+from playbooks.fixing import with_value
 from playbooks.next_experiment import next_experiment
 from playbooks.proposal import Proposal, propose
 
@@ -21,10 +22,12 @@ class Unattended:
     """Begin, apply the fixes by priority until one holds, finish; before each fix, the experiments that decide it.
 
     `fix` names the only one to try, `playbook` the only cause to mend; `dry_run` stops before applying, and loads
-    nothing more; `confirm` is asked before each fix. `thorough`: all that can be tested of a cause is.
+    nothing more; `confirm` is asked before each fix. `thorough`: all that can be tested of a cause is. `value` is that
+    of `fix`, None: the playbook's own.
     """
 
     fix: str | None = None
+    value: str | None = None
     playbook: str | None = None
     dry_run: bool = False
     confirm: Callable[[FixOption], bool] = field(default=lambda _fix: True)
@@ -43,7 +46,7 @@ class Unattended:
         if self.dry_run:
             return Finish()
         fix = self.next_fix(session)
-        return ApplyFix(fix.id) if fix is not None and self.confirm(fix) else Finish()
+        return ApplyFix(fix.id, self.value) if fix is not None and self.confirm(fix) else Finish()
 
     def next_experiment(self, session: Session) -> RunExperiment | None:
         """What is tried before the next fix; nothing where only one fix is meant."""
@@ -59,4 +62,10 @@ class Unattended:
 
     def proposal(self, session: Session) -> Proposal:
         """The fix that comes next, or why there is none."""
-        return propose(session, self.playbook, self.fix)
+        found = propose(session, self.playbook, self.fix)
+        if found.fix is None or self.value is None:
+            return found
+        option = with_value(found.fix, session, self.value)
+        if option.unavailable is None:
+            return Proposal(option)
+        return Proposal(None, (f"{option.id} with {self.value} cannot be applied here: {option.unavailable}",))

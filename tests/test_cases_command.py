@@ -69,7 +69,7 @@ def test_json_is_one_object_a_step(case: str, capsys: pytest.CaptureFixture[str]
     assert steps[1]["causes"][0]["hypotheses"][0]["verdict"] == "confirmed"
     assert (steps[2]["fix"]["id"], steps[2]["fix"]["new_value"]) == (SHORTER, "1408")
     assert (steps[3]["fix"], steps[3]["outcome"]) == (SHORTER, "did not hold")
-    assert {one["outcome"] for one in steps[5]["checks"]} == {"pass"}
+    assert {one["outcome"] for one in steps[5]["checks"]} <= {"pass", "abstain"}
     assert steps[-1]["verdict"] == "verified"
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,11 +15,10 @@ from engine_probe.engines import engine_for
 from engine_probe.events import Event, encode
 from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
-from engine_probe.strict_yaml import InputError, nearest_word
 from playbooks.context import read_context
-from playbooks.library import Loaded, find
 from playbooks.proposal import Proposal
 from playbooks.report import one_fix_lines
+from playbooks.told import resumed, told
 from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
 from playbooks.way_back import will_change
@@ -28,6 +27,7 @@ from tui.commands.consent import confirm_load
 from tui.commands.experiments_told import ExperimentsTold
 from tui.commands.files_from import checked_sources, files_from_option
 from tui.commands.proof_options import proof_of, proof_options
+from tui.commands.replay_chosen import choose, going_on
 from tui.commands.replay_run import run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine_probe.launch import Deployment
+    from playbooks.decisions import Decision
+    from playbooks.effects import Done
     from playbooks.session import FixOption, Session
 
 DRY_RUN = "dry run: nothing changed"
 
 
 @click.command()
-@click.argument("playbook")
-@click.option("--deployment", "file", metavar="FILE", required=True, help="The deployment file to mend.")
+@click.argument("playbook", metavar="PLAYBOOK|CASE")
+@click.option("--deployment", "file", metavar="FILE", help="The deployment file to mend; of a CASE its own otherwise.")
 @click.option("--fix", metavar="ID", help="Try this fix only; else those of the playbook, best first.")
 @click.option("--dry-run", is_flag=True, help="Load once, diagnose, show the difference, change nothing.")
 @click.option(
@@ -52,12 +54,13 @@ DRY_RUN = "dry run: nothing changed"
 @files_from_option
 @click.option("--thorough", is_flag=True, help="Test all that can be tested of the cause before a fix is chosen.")
 @proof_options
+@click.option("--fresh", is_flag=True, help="Begin anew, also where an earlier replay of FILE was cut off.")
 @click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help=ENGINE_HELP)
 @click.option("--json", "as_json", is_flag=True, help="One event a line, and last a `result`.")
 def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     playbook: str,
-    file: str,
+    file: str | None,
     fix: str | None,
     dry_run: bool,
     yes: bool,
@@ -65,6 +68,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     thorough: bool,
     verify: str,
     load_test: str,
+    fresh: bool,
     cold: bool,
     engine_name: str | None,
     as_json: bool,
@@ -78,30 +82,38 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     A fix that does not hold is taken back before the next is tried. The one that holds stays in FILE, and FILE as
     it was stays beside it as FILE.r1.
 
+    Of a CASE: the fix that it came to, with its value, where its cause is found again; else nothing is applied.
+    What was cut off before its end (kill -9, power, a lost connection) goes on from its last finished step.
+
     Exit codes: 0 verified or nothing wrong, 1 not verified (a dry run too), 2 wrong input, 3 a failure that no
     playbook explains, 4 the engine cannot be run.
     """
     sources, proof = checked_sources(files_from), proof_of(load_test)
     context = read_context()
-    chosen = find(context.library, playbook)
-    _check_fix(chosen, fix)
-    for words in take_back(find_locations().state, Path(file)):
+    chosen = choose(context, playbook, file, fix)
+    for words in take_back(find_locations().state, chosen.file):
         Output(as_json).note(words)
-    deployment = read_deployment(Path(file))
+    deployment = read_deployment(chosen.file)
     engine = engine_for(engine_name, deployment)
     before = look_at(deployment, engine)
     confirm_load(before, yes=yes)
     output = Output(as_json)
+    resume = None if fresh or dry_run else going_on(deployment, engine, context, output)
     if dry_run:
         output.note(_what_a_dry_run_does(deployment, engine.label))
     for found in before if as_json else ():
-        _stream(None, found)
+        _stream(found)
+    if resume is not None and resume.session is not None:
+        output.result(resumed(resume.session, resume.words))
     ask = _confirm(yes, deployment, output)
-    policy = Unattended(fix=fix, dry_run=dry_run, playbook=chosen.id, confirm=ask, thorough=thorough)
+    policy = Unattended(
+        fix=chosen.fix, value=chosen.value, playbook=chosen.playbook, dry_run=dry_run, confirm=ask, thorough=thorough
+    )
     printer, experiments = SessionPrinter(output), ExperimentsTold(output)
 
     def on_change(session: Session, event: Event | None) -> None:
-        (_stream if as_json else printer.on_change)(session, event)
+        if not as_json:
+            printer.on_change(session, event)
         experiments.see(session)
 
     session = asyncio.run(
@@ -114,6 +126,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
             context,
             verify_grade="cold" if cold else verify,
             settings={"file_sources": sources, "proof": proof},
+            resume=resume,
+            on_step=_tell_step if as_json else None,
         )
     )
     _tell_end(session, policy, printer, output)
@@ -129,10 +143,12 @@ def _what_a_dry_run_does(deployment: Deployment, engine: str) -> str:
     )
 
 
-def _check_fix(playbook: Loaded, fix: str | None) -> None:
-    ids = tuple(one.id for one in playbook.spec.fixes)
-    if fix is not None and fix not in ids:
-        raise InputError(f"{playbook.id} has no fix {fix!r}", allowed=ids, nearest=nearest_word(fix, ids))
+def _tell_step(before: Session, happening: Event | Decision | Done, after: Session) -> None:
+    """An event first, then what came of it."""
+    if isinstance(happening, Event):
+        _stream(happening)
+    for found in told(before, happening, after):
+        click.echo(json.dumps(found))
 
 
 def _confirm(yes: bool, deployment: Deployment, output: Output) -> Callable[[FixOption], bool]:
@@ -150,9 +166,8 @@ def _confirm(yes: bool, deployment: Deployment, output: Output) -> Callable[[Fix
     return ask
 
 
-def _stream(_session: Session | None, event: Event | None) -> None:
-    if event is not None:
-        click.echo(encode(event))
+def _stream(event: Event) -> None:
+    click.echo(encode(event))
 
 
 def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, output: Output) -> None:

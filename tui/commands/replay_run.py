@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from engine_probe.run_log import RunLog
 from engine_probe.supervisor import Probe
 from playbooks.case import new_case
 from playbooks.context import new_session
+from playbooks.fingerprints import fingerprints, keep_fingerprints
 from playbooks.lessons import Lessons
 from playbooks.outside_fixes import engine_facts
 from playbooks.replay import drive
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from playbooks.case import CaseFolder
     from playbooks.context import Context
     from playbooks.decisions import Decision
-    from playbooks.replay import OnChange, Policy, ProbeLike
+    from playbooks.replay import OnChange, OnStep, Policy, ProbeLike
+    from playbooks.resuming import Resumable
     from playbooks.session import Session
 
 
@@ -48,21 +50,25 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     probe: ProbeLike | None = None,
     verify_grade: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    resume: Resumable | None = None,
+    on_step: OnStep | None = None,
 ) -> Session:
     """Drive one session to its end. Raises EngineError when vLLM itself cannot be run.
 
     `owns`: a folder made for this session alone, which goes with its probe. `log` is opened here; its owner closes it.
     `notes`: what the session is to say from its beginning. `probe`: None is one of its own.
     `verify_grade`: how a fix is loaded, None as the rest. `settings`: fields that the first session gets.
+    `resume`: a case that was cut off, which goes on in its own folder. `on_step`: as for `drive`.
     """
     for launch in deployment.models:
         check_model_folder(launch, engine)
-    case, why_not = kept_case()
-    facts = facts_before(deployment, engine.is_local) | engine_facts(engine)
-    session = new_session(case.name if case else "", deployment, grade, verify_grade or grade, facts)
-    session = replace(
-        session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not), **(settings or {})
-    )
+    if resume is not None and resume.session is not None:
+        case: CaseFolder | None = resume.case
+        told = (*resume.session.notes, *notes, resume.words)
+        session = replace(resume.session, grade=grade, verify_grade=verify_grade or grade, notes=told)
+    else:
+        case, session = _new_session(deployment, engine, (grade, verify_grade or grade), notes)
+    session = replace(session, **(settings or {}))
     async with AsyncExitStack() as stack:
         if log is None:
             log = RunLog()
@@ -72,10 +78,24 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
         if probe is None:
             probe = await stack.enter_async_context(_own_probe(engine, owns))
         lessons = Lessons(on_change)
-        session = await drive(session, probe, decisions, lessons.see, context=context, case=case, log=log)
+        session = await drive(
+            session, probe, decisions, lessons.see, context=context, case=case, log=log, on_step=on_step
+        )
         if learns:
             await asyncio.to_thread(lessons.learn)
     return await asyncio.to_thread(_engine_at_fault, session, engine)
+
+
+def _new_session(
+    deployment: Deployment, engine: Engine, grades: tuple[str, str], notes: tuple[str, ...]
+) -> tuple[CaseFolder | None, Session]:
+    case, why_not = kept_case()
+    facts = facts_before(deployment, engine.is_local) | engine_facts(engine)
+    session = new_session(case.name if case else "", deployment, *grades, facts)
+    if case is not None:
+        with suppress(OSError):  # on a full disk it cannot go on later, and the driver says what else is not kept
+            keep_fingerprints(case.path, fingerprints(deployment, engine))
+    return case, replace(session, case_folder=str(case.path) if case else None, notes=(*notes, *why_not))
 
 
 @asynccontextmanager
