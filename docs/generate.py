@@ -23,6 +23,7 @@ from engine_probe.logs.checking import checked_text
 from playbooks.compiled import COMPILED, compiled_text
 from playbooks.library import library_folder, own_library
 from playbooks.load import schema_json
+from playbooks.told import KINDS
 
 PAGE = Path(__file__).parent.parent / "ARCHITECTURE.md"
 
@@ -38,9 +39,16 @@ def event_table() -> str:
     return "\n".join(rows)
 
 
+def told_table() -> str:
+    """One row a kind of what `replay --json` prints beside events of the probe, from playbooks/told.py."""
+    rows = ["| `event` | means | keys beside `event`, `time`, `model` |", "|---|---|---|"]
+    rows += [f"| `{one.event}` | {one.means} | {', '.join(f'`{key}`' for key in one.keys)} |" for one in KINDS]
+    return "\n".join(rows)
+
+
 def generated(text: str) -> str:
     """The page with every generated part made anew."""
-    for name, content in {"events": event_table()}.items():
+    for name, content in {"events": event_table(), "told": told_table()}.items():
         start, end = f"<!-- generated: {name} -->", "<!-- end -->"
         pattern = re.compile(re.escape(start) + ".*?" + re.escape(end), re.DOTALL)
         text, count = pattern.subn(lambda _found, part=f"{start}\n{content}\n{end}": part, text)
