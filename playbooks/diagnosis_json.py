@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.escapes import safe_deep
 from engine_probe.facts import Known
 from engine_probe.redact import MASKED, mask_deep, names_a_secret
-from playbooks.facts import info_of
+from playbooks.facts import OF_ONE_FILE, info_of
 from playbooks.offers import offers_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def _as_object(diagnosis: Diagnosis) -> dict[str, Any]:
         ],
         "attempts": [_attempt(one) for one in diagnosis.attempts],
         "notes": list(diagnosis.notes),
-        "facts": [_fact(name, fact) for name, fact in diagnosis.facts.items() if isinstance(fact, Known)],
+        "facts": [
+            _fact(name, fact)
+            for name, fact in diagnosis.facts.items()
+            if isinstance(fact, Known) and not name.startswith(OF_ONE_FILE)
+        ],
     }
 
 
@@ -89,6 +93,9 @@ def _fix(offer: Offer, found: FoundCause) -> dict[str, Any]:
     else:
         shape["set"] = dict(offer.set)
     shape |= {"why": offer.why, "expect": list(offer.expect), "risk": offer.risk, "you_lose": offer.you_lose}
+    if offer.commands:
+        outside = {"diff": offer.diff, "commands": offer.commands, "way_back": offer.way_back}
+        shape |= {key: list(lines) for key, lines in outside.items()}
     return shape | {"by_hand": offer.by_hand, "unavailable": offer.unavailable}
 
 

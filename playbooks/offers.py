@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
+from engine_probe.outside.keys import checked_outside, is_outside
 from engine_probe.redact import mask
 from playbooks import wording
 from playbooks.claims import Verdict
 from playbooks.conditions import evaluate, parse
-from playbooks.filling import fill, needed, placeholders, rank_of
+from playbooks.filling import fill, needed, placeholders, rank_of, with_filled_keys
+from playbooks.outside_fixes import lookup_for_key, shown_by
 from playbooks.patterns import to_value
 
 if TYPE_CHECKING:
@@ -32,6 +35,11 @@ class Offer(NamedTuple):
     steps: tuple[Step, ...] = ()
     by_hand: str | None = None
     unavailable: str | None = None
+    diff: tuple[str, ...] = ()
+    """Of what lies outside the launch: as it is and as it will be."""
+    commands: tuple[str, ...] = ()
+    """Exactly what is done there, and below what takes it back."""
+    way_back: tuple[str, ...] = ()
 
 
 class Step(NamedTuple):
@@ -64,8 +72,10 @@ def _rank(spec: Fix, found: FoundCause) -> int:
 
 
 def _offer(spec: Fix, found: FoundCause) -> Offer:
-    lookup = found.lookup
-    return Offer(
+    key = next(iter(with_filled_keys(spec.set, found.lookup)), "")
+    lookup = lookup_for_key(found.lookup, key)
+    unavailable = _refuted(spec, found) or _does_nothing(spec, lookup) or _wants(spec, lookup)
+    offer = Offer(
         id=spec.id,
         why=_text(spec.why, lookup),
         expect=tuple(spec.expect),
@@ -81,7 +91,26 @@ def _offer(spec: Fix, found: FoundCause) -> Offer:
             for step in spec.steps
         ),
         by_hand=_text(spec.by_hand, lookup) if spec.by_hand else None,
-        unavailable=_refuted(spec, found) or _does_nothing(spec, lookup) or _wants(spec, lookup),
+        unavailable=unavailable,
+    )
+    return offer if unavailable or spec.by_hand else _with_outside(offer, lookup)
+
+
+def _with_outside(offer: Offer, lookup: Lookup) -> Offer:
+    """With what is shown of changes outside the launch; not now, where such a change cannot be."""
+    changes = [pair for change in (offer.set, *(step.set for step in offer.steps)) for pair in change.items()]
+    try:
+        told = [
+            shown_by(key, checked_outside(key, str(value)), lookup)
+            for key, value in changes
+            if is_outside(key) and value is not None
+        ]
+    except InputError as error:
+        return offer._replace(unavailable=str(error))
+    return offer._replace(
+        diff=tuple(line for one in told for line in one.diff),
+        commands=tuple(line for one in told for line in one.commands),
+        way_back=tuple(line for one in reversed(told) for line in one.way_back),
     )
 
 
@@ -91,8 +120,9 @@ def _text(text: str, lookup: Lookup) -> str:
 
 def _filled(change: Mapping[str, Scalar], lookup: Lookup) -> dict[str, Scalar | None]:
     filled: dict[str, Scalar | None] = {}
-    for key, value in change.items():
+    for key, value in with_filled_keys(change, lookup).items():
         names = placeholders(str(value))
+        lookup = lookup_for_key(lookup, key)
         if not names:
             filled[key] = value
         elif all(isinstance(lookup(name), Known) for name in names):
@@ -118,7 +148,8 @@ def _does_nothing(spec: Fix, lookup: Lookup) -> str | None:
 
 
 def _wants(spec: Fix, lookup: Lookup) -> str | None:
-    values = [*spec.set.values(), *(value for step in spec.steps for value in step.set.values()), spec.by_hand or ""]
+    sets = [spec.set, *(step.set for step in spec.steps)]
+    values = [*(one for change in sets for pair in change.items() for one in pair), spec.by_hand or ""]
     for name in (*spec.needs, *(name for value in values for name in needed(str(value)))):
         answer = lookup(name)
         if not isinstance(answer, Known):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from engine_probe.changes import Change as NewValue
+    from engine_probe.engine import Engine
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
     from playbooks.conditions import Answer, Lookup
@@ -41,6 +42,11 @@ class Shown(NamedTuple):
     diff: tuple[str, ...]
     commands: tuple[str, ...]
     way_back: tuple[str, ...]
+
+
+def engine_facts(engine: Engine) -> dict[str, Fact]:
+    """How the engine's Python is called, for commands."""
+    return {"engine.command": Known(shlex.join(engine.prefix), "declared", engine.label)}
 
 
 def changed(deployment: Deployment, launch: str | None, key: str, value: NewValue) -> Deployment:
@@ -101,6 +107,18 @@ def shown(key: str, value: str, facts: Mapping[str, Fact]) -> Shown:
     return _of_files(named.names, value, facts) if isinstance(named, FilesKey) else _of_package(key, value, facts)
 
 
+def shown_by(key: str, value: str, lookup: Lookup) -> Shown:
+    """The same by a look-up. Raises InputError."""
+    named = outside_key(key)
+    names = ["files.folder", "engine.command"]
+    if isinstance(named, FilesKey):
+        names += [prefix + name for name in named.names for prefix in (NOW, KEPT)]
+    else:
+        names += [f"{PACKAGE_FACTS}{plain_name(named.name)}", "packages_unmet.count"]
+    answers = {name: lookup(name) for name in names}
+    return shown(key, value, {name: answer for name, answer in answers.items() if isinstance(answer, Known)})
+
+
 def _of_files(names: tuple[str, ...], value: str, facts: Mapping[str, Fact]) -> Shown:
     states = [_text(facts, f"{NOW}{name}", _AS_IT_IS) for name in names]
     lines: list[str] = []
@@ -156,7 +174,7 @@ def _kept(target: PurePath, facts: Mapping[str, Fact], name: str) -> str:
 def _of_package(key: str, value: str, facts: Mapping[str, Fact]) -> Shown:
     name = key.removeprefix(PACKAGES)
     there = facts.get(f"{PACKAGE_FACTS}{plain_name(name)}")
-    is_read = any(one.startswith(PACKAGE_FACTS) for one in facts)
+    is_read = isinstance(facts.get("packages_unmet.count"), Known) or isinstance(there, Known)
     is_there = isinstance(there, Known) or not is_read
     old = str(there.value) if isinstance(there, Known) else _NOT_INSTALLED if is_read else _WHATEVER
     new = "removed" if value == REMOVE else value

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from engine_probe.errors import InputError
+from tui.commands.files_from import checked_sources, files_from_option
 from tui.output import Output, note
 from tui.streams import demand_stdin
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine_probe.engine_packages import Packages
+    from engine_probe.facts import Fact
     from engine_probe.launch import Deployment, Launch
     from engine_probe.logs.records import Record
     from playbooks.diagnosis import Diagnosis
@@ -32,6 +35,7 @@ _QUIET_SECONDS = 1.5
 @click.option("--deployment", "deployment_file", metavar="FILE", help="The deployment that it belongs to.")
 @click.option("--model", metavar="NAME", help="With --deployment: the model whose log this is.")
 @click.option("--model-dir", "model_dir", metavar="DIR", help="The model's folder, to look at its files.")
+@files_from_option
 @click.option("--host-state", metavar="FILE", help="The host then, as JSON: its GPUs and memory.")
 @click.option("--here", is_flag=True, help="The log is of this host: look at its GPUs, memory and limits.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help="The vLLM of the log: look at its packages.")
@@ -44,6 +48,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     deployment_file: str | None,
     model: str | None,
     model_dir: str | None,
+    files_from: tuple[str, ...],
     host_state: str | None,
     here: bool,
     engine_name: str | None,
@@ -64,7 +69,9 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     from playbooks.diagnosis_json import as_object
 
     state = _host_state(host_state, here=here)
+    sources = checked_sources(files_from)
     evidence = _evidence(*_launch_of(command, deployment_file, model), model_dir, state, _packages(engine_name))
+    evidence = replace(evidence, file_sources=sources, measured=_engine_facts(engine_name))
     diagnosis = _diagnose(words, evidence)
     output = Output(as_json, masks=True)
     if as_json:
@@ -158,6 +165,15 @@ def _host_state(file: str | None, *, here: bool) -> HostState | None:
     from playbooks.monitor_json import as_object
 
     return HostState(as_object(look_once(), ()), "this host, now")
+
+
+def _engine_facts(engine_name: str | None) -> dict[str, Fact]:
+    if engine_name is None:
+        return {}
+    from engine_probe.engines import choose_engine
+    from playbooks.outside_fixes import engine_facts
+
+    return engine_facts(choose_engine(engine_name))
 
 
 def _packages(engine_name: str | None) -> Packages | None:

@@ -65,4 +65,8 @@ def _print_fixes(output: Output, offers: tuple[Offer, ...]) -> None:
             continue
         output.folded(f"{offer.id}: {change_of(offer)} (risk: {offer.risk})", "      ", is_own=True)
         output.folded(offer.why, "        ", is_own=True)
+        for line in (*offer.diff, *(f"does: {one}" for one in offer.commands)):
+            output.folded(line, "        ")
+        for line in offer.way_back:
+            output.folded(f"way back: {line}", "        ")
         output.folded(f"price: {offer.you_lose}", "        ", is_own=True)
