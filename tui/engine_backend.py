@@ -15,10 +15,13 @@ from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.run_log import RunLog
 from playbooks.context import Context, new_session, read_context
+from playbooks.cut_off import cut_off
 from playbooks.decisions import Begin
+from playbooks.fingerprints import fingerprints
 from playbooks.lab.building import build_fault, whole_sources
 from playbooks.lab.faults import fault_named
 from playbooks.lab.unmade import CannotMake
+from playbooks.resuming import resumable_case, unfinished
 from playbooks.session import Proof
 from playbooks.unverified import take_back
 from tui.commands.consent import holders_in_words
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
     from engine_probe.events import Event
     from engine_probe.launch import Deployment
     from playbooks.decisions import Decision
+    from playbooks.resuming import Resumable
     from playbooks.session import Session
     from tui.running import CaseRun, Opening
+
+
+_LAB_PROOF = Proof(concurrent=4, burst_seconds=1.0)
+"""As in the lab: enough to see that the load test works."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,20 @@ class EngineCase:
     file_sources: tuple[str, ...] = ()
     """Folders that hold whole files of its models."""
     proof: Proof = field(default_factory=Proof)
+    resume: Resumable | None = None
+    """A case that was cut off, and goes on."""
     log: RunLog = field(default_factory=RunLog)
 
     @property
     def session(self) -> Session:
+        if self.resume is not None and self.resume.session is not None:
+            return self.resume.session
         return new_session("", self.deployment, *self.grades)
 
     @property
     def begins_with(self) -> Decision | None:
-        return Begin()
+        goes_on = self.resume is not None and self.resume.session is not None
+        return None if goes_on else Begin()
 
     @property
     def temporary(self) -> bool:
@@ -88,6 +101,7 @@ class EngineCase:
                 notes=self.notes,
                 verify_grade=self.grades[1],
                 settings={"file_sources": self.file_sources, "proof": self.proof},
+                resume=self.resume,
             )
         finally:
             if self.folder is not None:
@@ -100,9 +114,14 @@ def open_case(opening: Opening, engine: str | None, grades: tuple[str, str]) -> 
         context = read_context()
         if opening.logs:
             return open_logs(opening, engine, grades, context)
+        if opening.resume is not None:
+            return _resumed(opening, engine, grades, context)
         if opening.deployment is None:
             return _lab_case(opening.fault or LAB_CASE, engine, context)
-        notes = take_back(find_locations().state, opening.deployment)
+        state = find_locations().state
+        left = unfinished(state, opening.deployment)
+        notes = take_back(state, opening.deployment)
+        notes += (f"case {left.case.name} on it was cut off: wizard --resume goes on with it",) if left else ()
         deployment = read_deployment(opening.deployment)
         more = {"notes": notes, "file_sources": opening.file_sources, "proof": opening.proof or Proof()}
         return _case(deployment, engine, grades, context, **more)
@@ -118,6 +137,22 @@ def _case(
     return EngineCase(deployment, chosen, grades, context, holders=holders, **more)
 
 
+def _resumed(opening: Opening, engine: str | None, grades: tuple[str, str], context: Context) -> EngineCase:
+    """The case that was cut off; where it cannot go on, its deployment from the beginning, and why is noted."""
+    state = find_locations().state
+    found = cut_off(state, opening.resume or "")
+    notes = take_back(state, found.file)
+    deployment = read_deployment(found.file)
+    prints = fingerprints(deployment, engine_for(engine, deployment))
+    resume = resumable_case(found.case, deployment, prints, context)
+    if resume is None:
+        notes = (*notes, f"case {found.case.name} had finished no step: all begins anew")
+    elif resume.session is None:
+        notes, resume = (*notes, resume.words), None
+    more = {"notes": notes, "resume": resume, "file_sources": opening.file_sources, "proof": opening.proof or Proof()}
+    return _case(deployment, engine, grades, context, **more)
+
+
 def _lab_case(name: str, engine: str | None, context: Context) -> EngineCase:
     """Warm: it is there to try things out. Its folder goes with it."""
     fault = fault_named(name)
@@ -125,7 +160,15 @@ def _lab_case(name: str, engine: str | None, context: Context) -> EngineCase:
     try:
         path = build_fault(fault, Path(folder.name))
         sources = whole_sources(fault, Path(folder.name))
-        return _case(read_deployment(path), engine, ("warm", "warm"), context, folder=folder, file_sources=sources)
+        return _case(
+            read_deployment(path),
+            engine,
+            ("warm", "warm"),
+            context,
+            folder=folder,
+            file_sources=sources,
+            proof=_LAB_PROOF,
+        )
     except BaseException:
         folder.cleanup()
         raise

@@ -99,7 +99,8 @@ def _undone_rows(session: Session, width: int) -> list[Content]:
 
 def _columns(session: Session, width: int) -> tuple[int, int]:
     """Cells for what it expects, whole, and for risk or outcome. The price takes a sentence: it stands below."""
-    longest = max((len(fix.promises[0]) for fix in session.fixes if fix.promises), default=0) + 2
+    possible = [fix for fix in session.fixes if fix.unavailable is None] or list(session.fixes)
+    longest = max((len(fix.promises[0]) for fix in possible if fix.promises), default=0) + 2
     return (longest, _RISK) if width >= _WIDE and longest <= width * 4 // 10 else (0, _RISK)
 
 
@@ -119,7 +120,8 @@ def _option_rows(
     first, *more = [line.plain for line in wrapped(clean(fix.title), title_width - 4, most=2)]
     row = part(cell(first, title_width - 2) + "  ", style)
     if expect:
-        row += part(cell(fix.promises[0] if fix.promises else "", expect - 2) + "  ", style)
+        promise = fix.promises[0] if fix.promises and not fix.unavailable else ""
+        row += part(cell(promise, expect - 2) + "  ", style)
     outcome = {"verified": f"{glyphs.done} verified", "did not hold": f"{glyphs.failed} did not hold"}.get(fix.outcome)
     if outcome:
         row += part(cell(outcome, risk), "$success" if fix.outcome == "verified" else "$error")
@@ -130,8 +132,8 @@ def _option_rows(
     else:
         row += part(cell(fix.risk, risk).rstrip(), "$quiet")
     folded = [part("  " + line, style) for line in more]
-    if fix.unavailable and width >= _WIDE:
-        folded += wrapped(clean(fix.unavailable), width - 4, 2, "$warning", most=2)
+    if fix.unavailable and width >= _WIDE:  # one line: all of it stands below once it is marked
+        folded += wrapped(clean(fix.unavailable), width - 4, 2, "$warning", most=1)
     return (row, *folded)
 
 
