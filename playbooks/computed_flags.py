@@ -56,6 +56,19 @@ def _nearest_flag(lookup: Lookup) -> Answer:
     return Unknown(f"no flag looks like --{name}") if nearest is None else Known(nearest, "computed", "by spelling")
 
 
+def _argument_at_fault(lookup: Lookup) -> Answer:
+    """The argument that a message names, where the launch sets it: a fix may take it away."""
+    for name in ("argument", "flag"):
+        answer = lookup(name)
+        if isinstance(answer, Known):
+            word = str(answer.value).lstrip("-").replace("_", "-")
+            flag = _flag_in_table(word)
+            found = word if flag is None else flag.name
+            is_set = isinstance(lookup(f"launch.{found.replace('-', '_')}"), Known)
+            return Known(found, "computed", "the message") if is_set else Unknown(f"the launch does not set --{found}")
+    return Unknown("no message names the argument")
+
+
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         "config.flag_was_removed",
@@ -77,5 +90,12 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the flag of the newest release spelt most alike",
         _nearest_flag,
+    ),
+    Computed(
+        "config.argument_at_fault",
+        "argument at fault",
+        "",
+        "the argument that the message names, where the launch sets it",
+        _argument_at_fault,
     ),
 )

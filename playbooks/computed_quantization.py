@@ -9,7 +9,7 @@ from engine_probe.facts import Known, Unknown, Value
 from playbooks.computing import Computed, MissingInputError, known
 
 if TYPE_CHECKING:
-    from playbooks.conditions import Lookup
+    from playbooks.conditions import Answer, Lookup
 
 _OTHER_NAMES = {"half": "float16", "float": "float32", "bf16": "bfloat16"}
 _NO_WORDS = ("", "auto", "None")
@@ -51,6 +51,14 @@ def _dtype_that_works(lookup: Lookup) -> tuple[str, str]:
     return types[0], "the first type that the message names"
 
 
+def _override_without_config(lookup: Lookup) -> Answer:
+    """As --hf-overrides takes it."""
+    method = lookup("model.quant_method")
+    if not isinstance(method, Known):
+        return Unknown("config.json describes no quantization")
+    return Known('{"quantization_config": null}', "computed", f"config.json says {method.value}")
+
+
 COMPUTED: tuple[Computed, ...] = (
     Computed(
         "engine.release_number",
@@ -65,5 +73,12 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the dtype to load this checkpoint with, of those that its quantization method takes",
         known(_dtype_that_works),
+    ),
+    Computed(
+        "quantization.override_without_config",
+        "override without the quantization",
+        "",
+        "--hf-overrides that takes the quantization_config of config.json away",
+        _override_without_config,
     ),
 )

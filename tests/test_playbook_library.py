@@ -95,7 +95,7 @@ def test_the_template_is_valid(tmp_path: Path) -> None:
         ("fixes: [first-fix]", "fixes: [first-fx]", 'did you mean "first-fix"'),
         ("fixes: [first-fix]", "fixes: []", "no hypothesis leads to the fix 'first-fix'"),
         ('set: {args.max-model-len: "{limit}"}', "set: {args.max-model-len: 1, args.dtype: half}", "here are 2"),
-        ('set: {args.max-model-len: "{limit}"}', "set: {model: other}", "cannot be set by a playbook"),
+        ('set: {args.max-model-len: "{limit}"}', "set: {models: other}", "cannot be set by a playbook"),
         ('set: {args.max-model-len: "{limit}"}', 'set: {args.max-model-len: "{limits}"}', 'did you mean "limit"'),
         ('set: {args.max-model-len: "{limit}"}', "set: {}", "either `set` or `steps`"),
         ("needs: [limit]", "needs: [limit, kv.token]", 'did you mean "kv.tokens"'),
