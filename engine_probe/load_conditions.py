@@ -25,9 +25,16 @@ class LoadConditions:
     rlimits: Mapping[str, int] = field(default_factory=dict)
     """By name without `RLIMIT_`, soft limits."""
     tmpfs: tuple[Tmpfs, ...] = ()
+    port_stays: bool = False
+    """A taken port is not replaced: vLLM is to say so itself."""
 
     def __or__(self, other: LoadConditions) -> LoadConditions:
-        return LoadConditions(self.cgroups + other.cgroups, {**self.rlimits, **other.rlimits}, self.tmpfs + other.tmpfs)
+        return LoadConditions(
+            self.cgroups + other.cgroups,
+            {**self.rlimits, **other.rlimits},
+            self.tmpfs + other.tmpfs,
+            self.port_stays or other.port_stays,
+        )
 
     def order(self) -> dict[str, Any]:
         """As the child takes it."""
@@ -35,4 +42,5 @@ class LoadConditions:
             "cgroups": list(self.cgroups),
             "rlimits": dict(self.rlimits),
             "tmpfs": [[one.at, one.size_bytes] for one in self.tmpfs],
+            "port_stays": self.port_stays,
         }
