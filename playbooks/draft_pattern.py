@@ -34,8 +34,10 @@ def pattern_of(line: str, names: Iterable[str] = ()) -> str:
         out.append(_open(found, message[: found.start()], taken))
         at = found.end()
     out.append(_escaped(message[at:], names))
-    pattern = re.sub(r"(?:\\S\+)+", r"\\S+", "".join(out)).removeprefix(r"\S+").strip()
-    # what may begin anywhere in a long run of digits takes quadratic time
+    pattern = re.sub(r"(?:\\S\+)+", r"\\S+", "".join(out)).strip()
+    # what may begin anywhere in a long run takes quadratic time
+    if pattern.startswith(r"\S+"):
+        return rf"(?<!\S){pattern}"
     return rf"(?<!\d){pattern}" if pattern.startswith(("(?P<", "-?")) else pattern
 
 

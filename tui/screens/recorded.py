@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
+from engine_probe.errors import InputError
 from playbooks.recorded import PastCase, past_case
 from tui import actions
 from tui.actions import ListMoment, Moment
@@ -40,6 +41,7 @@ class RecordedScreen(KeepsSessions):
         super().__init__()
         self._folder = folder
         self._past: PastCase | None = None
+        self._trouble = ""
         self._at = 0
         self._marked: dict[Step, str | None] = {}
 
@@ -58,7 +60,10 @@ class RecordedScreen(KeepsSessions):
         self.draw()
 
     async def _read(self) -> None:
-        self._past = await asyncio.to_thread(past_case, self._folder)
+        try:
+            self._past = await asyncio.to_thread(past_case, self._folder)
+        except InputError as trouble:  # a playbook of a person's own
+            self._trouble = str(trouble)
         self.draw()
         self.query_one(StepPane).focus()
 
@@ -73,7 +78,7 @@ class RecordedScreen(KeepsSessions):
     def draw(self) -> None:
         pane = self.query_one(StepPane)
         if not self._moments:
-            words = "The case is being read."
+            words = self._trouble or "The case is being read."
             if self._past is not None:
                 words = f"Nothing can be shown: {self._past.trouble or 'the case had not begun'}."
             pane.set_body(Body(above=lines(wrapped(words, pane.text_width, style="$quiet"))))
