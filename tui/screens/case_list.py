@@ -63,7 +63,7 @@ class CasesScreen(ListScreen):
         shown = self._shown()
         if not shown:
             return Body(above=part(f"No case has {self.filter_words!r}; esc shows all.", "$warning"))
-        head = part(cell("case", _NAME + 2) + cell("what", _STATE) + "and what came of it", "$quiet")
+        head = part("  " + cell("case", _NAME + 2) + cell("what", _STATE) + "and what came of it", "$quiet")
         return Body(
             choices=(Choice(None, (head,)), *(Choice(one.name, (_row(one, width - 2),)) for one in shown)),
             marked=self.marked,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from playbooks.library import Loaded
 
-_WIDE = 110
+_WIDE, _WIDEST = 100, 134
 
 
 class PlaybooksScreen(ListScreen):
@@ -94,6 +94,7 @@ def _row(one: Loaded, width: int) -> Content:
     """The title first: an id is for commands."""
     if width < _WIDE:
         return part(cut(one.spec.title, width))
-    title_width = width - 66
-    where = f"{one.spec.kind} · {in_words(one.spec.stage)}"
-    return part(cell(one.spec.title, title_width) + "  ") + part(cell(where, 30) + cell(one.id, 34), "$quiet")
+    where = cell(f"{one.spec.kind} · {in_words(one.spec.stage)}", 34) if width >= _WIDEST else ""
+    name = cell(one.id, 45)
+    title_width = width - len(where) - len(name) - 2
+    return part(cell(one.spec.title, title_width) + "  ") + part(where + name, "$quiet")

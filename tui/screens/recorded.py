@@ -90,7 +90,9 @@ class RecordedScreen(KeepsSessions):
         self.query_one(StepHeader).set_steps(now.session.step, now.step, now.session.case)
         self.query_one(StageStrip).set_stages(now.session.stages)
         self.query_one("#now", Words).show(part(cut(self._about(now), self.size.width - 2), "bold"))
-        pane.set_body(body_of(now.session, Look(now.step, self._marked), pane.text_width, self.console.glyphs))
+        pane.set_body(
+            body_of(now.session, Look(now.step, self._marked, folds=False), pane.text_width, self.console.glyphs)
+        )
         self.refresh_keys()
 
     def _about(self, now: PastMoment) -> str:

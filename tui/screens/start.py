@@ -41,19 +41,23 @@ _CHOICES = (
 )
 
 
+_TALL_FROM = 36
 _LOG_HINT = "A file of any size, or docker:NAME, unit:NAME, pod:NAME. Nothing is loaded."
 
 
-def draw_start(view: HostView, engine: EngineView | None, width: int, glyphs: Glyphs) -> Content:
-    """What this host has."""
+def draw_start(
+    view: HostView, engine: EngineView | None, width: int, glyphs: Glyphs, *, is_brief: bool = False
+) -> Content:
+    """What this host has; `is_brief` where what to do would not fit below."""
     rows = [
         *wrapped("Finds out why vLLM does not load a model, mends it, and proves the mend with a real load.", width),
         part(""),
         part("This host", "bold") + part(f"   {view.host}", "$quiet"),
         *_engine_rows(engine, width),
     ]
+    hidden = ("model", "container", "/dev/shm") if is_brief else ("model",)  # noqa: S108 -- shown, not opened
     host_rows = draw_host(view, width - 2, glyphs).split("\n")
-    rows += [part("  ") + row for row in host_rows if not row.plain.startswith("model")]
+    rows += [part("  ") + row for row in host_rows if not row.plain.startswith(hidden)]
     rows += _labelled("GPUs", _gpu_words(view), width)
     return lines(rows)
 
@@ -102,7 +106,7 @@ class StartScreen(OpensLogs):
         yield TabLine(self.console.glyphs, id="tabs")
         with VerticalScroll(id="page"):
             yield Words(self.console.glyphs, id="text")
-            yield ChoiceList(self.console.glyphs, id="choices")
+            yield ChoiceList(self.console.glyphs, on_marked=lambda _choice: self._draw(), id="choices")
             yield Words(self.console.glyphs, id="said")
         yield KeyBar(self.console.glyphs)
 
@@ -143,14 +147,19 @@ class StartScreen(OpensLogs):
         width = max(min(self.size.width - 5, 120), 30)
         self.query_one(TopBar).set_about(self._view.host, "", "")
         self.query_one(TabLine).show(draw_tabs("tab_wizard", (), max(self.size.width - 2, 1)))
-        self.query_one("#text", Words).show(draw_start(self._view, self._engine, width, self.console.glyphs))
+        is_low = self.size.height < _TALL_FROM
+        self.query_one("#text", Words).show(
+            draw_start(self._view, self._engine, width, self.console.glyphs, is_brief=is_low)
+        )
+        picker = self.query_one(ChoiceList)
+        marked = picker.marked or "open"
         choices = [Choice(None, (part("What to do", "bold"),))]
         resume = ("resume", f"Go on with case {self._cut_off}", "it was cut off; what it had found is not done again")
         for choice, title, about in (*([resume] if self._cut_off is not None else []), *_CHOICES):
-            folded = wrapped(about, width - 5, 0, "$quiet")
+            is_whole = self.size.height >= _TALL_FROM or choice == marked
+            folded = wrapped(about, width - 5, 0, "$quiet") if is_whole else []
             choices.append(Choice(choice, (part(title, "bold"), *folded)))
-        picker = self.query_one(ChoiceList)
-        picker.set_choices(tuple(choices), picker.marked or "open")
+        picker.set_choices(tuple(choices), marked)
         self.refresh_keys()
 
     async def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:

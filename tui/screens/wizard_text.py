@@ -57,6 +57,7 @@ class Look:
     skipped: frozenset[str] = frozenset()
     shows_all: bool = False
     running_seconds: float = 0.0
+    folds: bool = True
 
 
 def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
@@ -65,7 +66,9 @@ def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
     if look.shown is Step.SYMPTOM:
         return symptom_body(session, width, glyphs)
     if look.shown is Step.HYPOTHESES:
-        return hypotheses_body(session, marked, width, glyphs, look.running_seconds, shows_all=look.shows_all)
+        return hypotheses_body(
+            session, marked, width, glyphs, look.running_seconds, shows_all=look.shows_all, folds=look.folds
+        )
     if look.shown is Step.FIX:
         return fixes_body(session, marked, width, glyphs, look.skipped)
     return checks_body(session, width, glyphs)

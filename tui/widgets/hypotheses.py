@@ -57,13 +57,18 @@ def hypotheses_body(
     running_seconds: float = 0.0,
     *,
     shows_all: bool = False,
+    folds: bool = True,
 ) -> Body:
-    """The likeliest in front, the rest in one line unless `shows_all`; where the mark stands is always shown."""
+    """The likeliest in front, the rest in one line unless `shows_all`; where the mark stands is always shown.
+
+    `folds` false: all is shown, and nothing is said about it.
+    """
     if not session.causes:
         return Body(above=lines(_no_cause(session, width)))
     found = find_hypothesis(session, marked)
     columns = _columns(session, width)
     choices = [Choice(None, (_heading(session, width, columns),))]
+    shows_all = shows_all or not folds
     for cause in session.causes if shows_all else _in_front(session, found):
         choices.append(Choice(None, _cause_rows(cause, width)))
         claims = cause.hypotheses if shows_all else _claims_in_front(cause, found)
@@ -71,7 +76,7 @@ def hypotheses_body(
             Choice(choice_id(cause, h), _claim_rows(h, width, columns, glyphs, running_seconds)) for h in claims
         ]
     folded = _folded_words(session, found)
-    if folded:
+    if folded and folds:
         words = "a shows the likeliest alone" if shows_all else f"{folded}: a shows them"
         choices.append(Choice(None, (part(f"  {words}", "$quiet"),)))
     cause = found[0] if found else session.causes[0]

@@ -25,8 +25,9 @@ _LABEL = 12
 def playbook_rows(one: Loaded, width: int) -> list[Content]:
     spec = one.spec
     rows = wrapped(spec.title, width, style="bold")
+    rows.append(part(f"family {spec.family} · kind {spec.kind} · {spec.symptom.replace('-', ' ')}", "$quiet"))
     rows.append(
-        part(f"{spec.family} · {spec.kind} · {spec.symptom.replace('-', ' ')} · {in_words(spec.stage)} · ", "$quiet")
+        part(f"stage {in_words(spec.stage)} · ", "$quiet")
         + part(f"{in_words(spec.layer)} layer", layer_style(spec.layer))
     )
     rows += [part(""), *wrapped(" ".join(spec.summary.split()), width), part(""), part("Seen in a log as", "bold")]
