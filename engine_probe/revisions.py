@@ -22,9 +22,11 @@ from engine_probe.strict_yaml import text_of_bytes
 from engine_probe.yaml_edit import rendered, reordered, set_key
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from engine_probe.launch import Deployment
+
+    Announce = Callable[["Revision"], None]
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -50,9 +52,10 @@ def write_revision(
     key: str,
     value: Change,
     engine_flags: frozenset[str] = frozenset(),
+    announce: Announce | None = None,
 ) -> Revision:
     """Changes one key in the file and keeps the old content. Errors: InputError, and then nothing was written."""
-    return write_changes(path, deployment_before, ((launch, key, value),), engine_flags)
+    return write_changes(path, deployment_before, ((launch, key, value),), engine_flags, announce)
 
 
 def write_changes(
@@ -60,25 +63,36 @@ def write_changes(
     deployment_before: Deployment,
     changes: Sequence[tuple[str | None, str, Change]],
     engine_flags: frozenset[str] = frozenset(),
+    announce: Announce | None = None,
 ) -> Revision:
-    """Several keys in one revision; launch, key and value each. Errors: InputError, and then nothing was written."""
+    """Several keys in one revision; launch, key and value each. Errors: InputError, and then nothing was written.
+
+    `announce` is given the revision before anything of it is written: a kill in between finds it noted.
+    """
     content = _unchanged(path, deployment_before.digest)
     text = text_of_bytes(content, str(path))
     new_text, after = changed_text(text, path, deployment_before, changes, engine_flags)
     new_content = (_BOM if content.startswith(_BOM) else b"") + new_text.encode("utf-8")
     after = replace(after, digest=digest_of(new_content))
+    launch, key, _ = changes[-1]
+    difference = diff(deployment_before, after)
+    target = path.resolve()
     try:
-        number, kept = _keep(path, content)
+        number = _next_number(target)
+        kept = target.with_name(f"{target.name}.r{number}")
+        revision = Revision(number, path, kept, launch, key, difference, deployment_before, after)
+        if announce is not None:
+            announce(revision)
+        _write(kept, content, like=target)
         try:
             _unchanged(path, deployment_before.digest)
-            _write(path.resolve(), new_content)
+            _write(target, new_content)
         except (OSError, InputError):
             kept.unlink()
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
-    launch, key, _ = changes[-1]
-    return Revision(number, path, kept, launch, key, diff(deployment_before, after), deployment_before, after)
+    return revision
 
 
 def changed_text(
@@ -113,18 +127,30 @@ def undo_revision(path: Path, revision: Revision) -> Deployment:
     return revision.before
 
 
-def put_back(path: Path, kept: Sequence[Path], digest_now: str, digest_before: str) -> None:
-    """Undo several revisions of which only this is known, the oldest kept file first. Errors: InputError."""
-    _unchanged(path, digest_now)
-    content = read_bytes(kept[0])
-    if digest_of(content) != digest_before:
-        raise InputError("was changed since it was kept; the way back is not safe", file=str(kept[0]))
+def put_back(path: Path, kept: Sequence[Path], digests: Collection[str], digest_before: str) -> None:
+    """Undo several revisions of which only this is known, the oldest kept file first. Errors: InputError.
+
+    `digests`: what the file may be now, one after each revision; one that was cut off may not have been written.
+    """
+    digest = digest_of(read_bytes(path))
+    if digest not in (digest_before, *digests):
+        raise InputError("has changed on disk since it was read; read it again. Nothing was written", file=str(path))
     try:
-        _write(path.resolve(), content)
-        for one in kept:
+        if digest != digest_before:
+            content = read_bytes(kept[0])
+            if digest_of(content) != digest_before:
+                raise InputError("was changed since it was kept; the way back is not safe", file=str(kept[0]))
+            _write(path.resolve(), content)
+        for one in (*kept, *_cut_off(path.resolve())):
             one.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+
+
+def _cut_off(target: Path) -> list[Path]:
+    """Files that were being written when the console was killed."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.(?:r\d+\.)?[a-z0-9_]{{8}}")
+    return [one for one in target.parent.iterdir() if name.fullmatch(one.name)]
 
 
 def _placed(deployment: Deployment, folder: Path) -> Deployment:
@@ -207,14 +233,6 @@ def _next_number(target: Path) -> int:
     pattern = re.compile(re.escape(target.name) + r"\.r(\d+)")
     taken = [int(match[1]) for one in target.parent.iterdir() if (match := pattern.fullmatch(one.name))]
     return max(taken, default=0) + 1
-
-
-def _keep(path: Path, content: bytes) -> tuple[int, Path]:
-    target = path.resolve()
-    number = _next_number(target)
-    kept = target.with_name(f"{target.name}.r{number}")
-    _write(kept, content, like=target)
-    return number, kept
 
 
 def _write(target: Path, content: bytes, like: Path | None = None) -> None:

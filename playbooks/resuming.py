@@ -90,7 +90,7 @@ def resumable_case(
 ) -> Resumable | None:
     """The same of one case. None: it had finished no step."""
     recording = read_recording(case.path, context)
-    last = _last_finished(recording, context)
+    last = _last_finished(recording, context, deployment.digest)
     ended = recording.session
     if last is None or ended is None or last.verdict in _OVER:
         return None
@@ -102,8 +102,12 @@ def resumable_case(
     return Resumable(case, f"{cut}; it goes on from there: {_known(session)}", session)
 
 
-def _last_finished(recording: Recording, context: Context) -> Session | None:
-    """The last session that waited for a decision; a fix whose check had failed already is one that did not hold."""
+def _last_finished(recording: Recording, context: Context, digest: str | None) -> Session | None:
+    """The last session that waited for a decision; a fix whose check had failed already is one that did not hold.
+
+    Where there is one with the file as it is now, that: a proved fix may have been taken back all the same, because
+    its console was killed before it could note that the fix stays.
+    """
     rested = [one.session for one in recording.taken if one.session.progress.phase == "deciding"]
     ended = recording.session
     if ended is not None and ended.applied_fix is not None and ended.progress.before is not None:
@@ -112,7 +116,8 @@ def _last_finished(recording: Recording, context: Context) -> Session | None:
             rested.append(
                 step(with_progress(ended, phase="undoing"), RevisionUndone(ended.progress.before), context)[0]
             )
-    return rested[-1] if rested else None
+    as_it_is = [one for one in rested if one.deployment.digest == digest]
+    return (as_it_is or rested)[-1] if rested else None
 
 
 def _where(session: Session) -> str:

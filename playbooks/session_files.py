@@ -59,9 +59,19 @@ class SessionFiles:
         path = effect.before.path
         if path is None:
             return RevisionWritten(0, change(effect.before, effect.launch, effect.key, value))
-        revision = write_revision(path, effect.before, effect.launch, effect.key, value)
+        try:
+            revision = write_revision(
+                path,
+                effect.before,
+                effect.launch,
+                effect.key,
+                value,
+                announce=lambda coming: self._note(effect.before, (coming,)),
+            )
+        except BaseException:
+            self._note(effect.before)
+            raise
         self.changes.append(revision)
-        self._note(effect.before)
         return RevisionWritten(revision.number, revision.after, str(revision.kept))
 
     def _write_outside(self, effect: WriteRevision, session: Session) -> Done:
@@ -94,7 +104,7 @@ class SessionFiles:
             self._note(effect.before)
         return RevisionUndone(effect.before)
 
-    def _note(self, deployment: Deployment, pending: tuple[OutsideChange, ...] = ()) -> None:
+    def _note(self, deployment: Deployment, pending: tuple[Revision | OutsideChange, ...] = ()) -> None:
         """On a full disk nothing is noted, and the change is taken back by this console or by hand."""
         note = Note(None if self.case is None else self.case.path)
         changes = (*self.changes, *pending)

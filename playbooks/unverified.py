@@ -1,6 +1,6 @@
 """A change under verification is noted in its case: what a killed console left unproved is taken back the next time.
 
-Of files and packages the note is written before they are touched: also what was half done is taken back.
+The note is written before anything is touched: also what was half done is taken back.
 
 note = Note(case.path); note.write(deployment.path, changes); note.clear()
 for words in take_back(state, Path("deployment.yaml")): ...
@@ -51,7 +51,7 @@ class Note:
             content |= {
                 "kept": [str(one.kept) for one in revisions],
                 "digest_before": revisions[0].before.digest,
-                "digest_now": revisions[-1].after.digest,
+                "digests": [one.after.digest for one in revisions],
             }
         _write(self._path, content)
 
@@ -94,10 +94,15 @@ def _take_back_one(note: Path) -> Iterator[str]:
 def _take_back_file(content: dict[str, Any], case: str) -> str:
     file = Path(content["file"])
     try:
-        put_back(file, [Path(one) for one in content["kept"]], content["digest_now"], content["digest_before"])
+        put_back(file, [Path(one) for one in content["kept"]], _digests(content), content["digest_before"])
     except InputError as error:
         return f"case {case} was cut off while it verified a change of {file}, and it stays: {error}"
     return f"case {case} was cut off while it verified a change of {file}: the file is as it was before"
+
+
+def _digests(content: dict[str, Any]) -> list[str]:
+    """What the file may be by now; an older release noted the last one only."""
+    return [str(one) for one in content.get("digests", [content.get("digest_now")])]
 
 
 def _take_back_outside(entry: dict[str, Any], case: str) -> tuple[str, bool]:

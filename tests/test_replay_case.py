@@ -168,7 +168,7 @@ def test_it_goes_on_and_says_from_what(file: Path, probing: Probing) -> None:
     assert f"case {case.name} was cut off while it verified {POOL}; it goes on from there" in result.stderr
     assert f"{SHORTER} did not hold and is not tried again (--fresh begins anew)" in result.stderr
     (launch,) = probing.probe.launches
-    assert launch.args["kv-cache-memory-bytes"] != "96M"
+    assert launch.args["kv-cache-memory-bytes"] != 96 * 2**20
     assert f"report: {case.path}" in result.stdout
     assert "1 Symptom" in result.stdout
 
