@@ -26,7 +26,8 @@ class GpuGrowth:
         self._wanted = gpus
         self._first: dict[int, float] = {}
         self._furthest: dict[int, float] = {}
-        self._readings = 0
+        self.readings = 0
+        """Of all GPUs, so far."""
         self._why_not: str | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="gpu-growth", daemon=True)
@@ -40,11 +41,11 @@ class GpuGrowth:
         self._thread.join()
         if self._why_not is not None:
             return Examination(why_not=self._why_not)
-        if self._readings < 2 or not self._furthest:
+        if self.readings < 2 or not self._furthest:
             return Examination(why_not="the load was over before the GPUs had been looked at twice")
         most = max(self._furthest, key=lambda index: abs(self._furthest[index]))
         each = ", ".join(f"GPU {index}: {size:+.2f} GiB" for index, size in sorted(self._furthest.items()))
-        growth = Known(round(self._furthest[most], 2), "measured", f"NVML, {self._readings} readings ({each})")
+        growth = Known(round(self._furthest[most], 2), "measured", f"NVML, {self.readings} readings ({each})")
         return Examination({GROWTH: growth})
 
     def _watch(self) -> None:
@@ -75,7 +76,7 @@ class GpuGrowth:
             change = held - self._first.setdefault(gpu.index, held)
             if abs(change) >= abs(self._furthest.get(gpu.index, 0.0)):
                 self._furthest[gpu.index] = change
-        self._readings += 1
+        self.readings += 1
 
 
 def _held_by_others(gpu: Gpu, ours: frozenset[int]) -> float | str:
