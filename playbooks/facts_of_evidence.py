@@ -127,6 +127,7 @@ HOST = (
     ("host.port_owner_pid", "pid that holds the port", "", "the process that listens on the launch's port"),
     ("host.port_owner_name", "process that holds the port", "", "its name"),
     ("host.is_wsl", "runs in WSL", "", "the kernel is that of Windows' Linux subsystem"),
+    ("load.serves_alone", "serves when it is alone", "", "it came up without the other models (measured by a load)"),
     ("load.is_serving", "serves requests", "", "the load came up and answered /health (measured by a load)"),
 )
 FROM_HOST_STATE = (
@@ -144,8 +145,18 @@ UNMET = (
     ("engine.command", "the engine's Python", "", "the command that runs it"),
     ("packages_unmet.count", "packages that do not meet vLLM's requirements", "", "as vLLM's own metadata says"),
     ("packages_unmet.first", "the first of them", "", "what is installed and what vLLM wants"),
+    ("packages_unmet.name", "package that vLLM asks for", "", "the name of that first one"),
+    (
+        "packages_unmet.wanted",
+        "version that vLLM asks for",
+        "",
+        "of the package that a fix changes, where it is another or not there; elsewhere of the first such one",
+    ),
 )
 COPY, NOW, KEPT = "files.whole_copy.", "files.now.", "files.kept."
 """`files.whole_copy.NAME`: where a whole copy of that file is; how it is now; where it will be kept."""
+WANTED = "packages_wanted."
+"""`packages_wanted.NAME`: which versions vLLM asks for, of a package that is another one or not there."""
+ANY_VERSION = ">=0"
 PACKAGES = "packages."
 """`packages.NAME`: the version of a package in the engine, for any NAME; unset: it is not installed."""

@@ -12,7 +12,7 @@ from engine_probe.facts import Known, Unknown
 from engine_probe.outside.keys import HUB, PACKAGES, REMOVE, FilesKey, hub_place, is_outside, outside_key
 from engine_probe.outside.package_change import pip_words, plain_name
 from engine_probe.redact import mask
-from playbooks.facts_of_evidence import COPY, KEPT, NOW
+from playbooks.facts_of_evidence import COPY, KEPT, NOW, WANTED
 from playbooks.facts_of_evidence import PACKAGES as PACKAGE_FACTS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Deployment
     from playbooks.conditions import Answer, Lookup
 
-WHOLE_COPY = "files.whole_copy"
+WHOLE_COPY, WANTED_VERSION = "files.whole_copy", "packages_unmet.wanted"
 _AS_IT_IS = "as it is"
 _NOT_INSTALLED, _WHATEVER = "not installed", "what is installed"
 NOT_KNOWN = (_AS_IT_IS, _WHATEVER)
@@ -55,19 +55,30 @@ def changed(deployment: Deployment, launch: str | None, key: str, value: NewValu
 
 
 def lookup_for_key(lookup: Lookup, key: str) -> Lookup:
-    """`files.whole_copy` is that of the files that `key` names."""
-    if not key.startswith("files."):
+    """`files.whole_copy` is that of the files that `key` names, `packages_unmet.wanted` that of its package."""
+    if not is_outside(key):
         return lookup
     try:
         named = outside_key(key)
     except InputError:
         return lookup
-    names = named.names if isinstance(named, FilesKey) else ()
 
     def answer(name: str) -> Answer:
-        return _copy_of(lookup, names) if name == WHOLE_COPY else lookup(name)
+        if name == WHOLE_COPY and isinstance(named, FilesKey):
+            return _copy_of(lookup, named.names)
+        if name == WANTED_VERSION and not isinstance(named, FilesKey):
+            return _wanted_of(lookup, named.name)
+        return lookup(name)
 
     return answer
+
+
+def _wanted_of(lookup: Lookup, package: str) -> Answer:
+    """Which version vLLM asks for, where the one that is there is another."""
+    found, count = lookup(f"{WANTED}{plain_name(package)}"), lookup("packages_unmet.count")
+    if isinstance(found, Known) or not isinstance(count, Known):
+        return found if isinstance(found, Known) else count
+    return Unknown(f"vLLM's own requirements are met by the {package} that is there, or do not name it")
 
 
 def _copy_of(lookup: Lookup, names: tuple[str, ...]) -> Answer:

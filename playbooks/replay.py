@@ -196,7 +196,8 @@ class _Driver:
         """In a thread: a long log and a big model's files take seconds, and the screen goes on."""
         self._on_change(self.session, None)
         try:
-            return await asyncio.to_thread(diagnose_load, effect, self._kept.reading(effect.load_number), self._context)
+            reading, engine = self._kept.reading(effect.load_number), getattr(self._probe, "engine", None)
+            return await asyncio.to_thread(diagnose_load, effect, reading, self._context, engine)
         except OSError as error:
             return EffectFailed(effect, f"the log cannot be read: {error.strerror or error}")
 
