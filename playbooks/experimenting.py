@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from playbooks.context import Context
     from playbooks.decisions import RunExperiment
     from playbooks.effects import Effect, Examined
+    from playbooks.experiments import NamedExperiment
     from playbooks.schema import Experiment, HypothesisSpec
 
 Answer = tuple[Session, tuple["Effect", ...]]
@@ -52,9 +53,27 @@ def run_experiment(session: Session, decision: RunExperiment, context: Context) 
     if named.kind == "examine":
         facts = {name: fact for name, fact in session.facts.items() if isinstance(fact, Known)}
         return session, (Examine(named.name, launch, session.deployment, facts),)
+    others = session.progress.open if named.is_alone else ()
+    if others:
+        return with_progress(session, restarting=others), tuple(map(StopLoad, others))
+    return _load(session, launch, named, context)
+
+
+def _load(session: Session, launch: Launch, named: NamedExperiment, context: Context) -> Answer:
     running, grade = session.running, session.grade if named.grade == "session" else named.grade
     session = replace(load_begins(session, launch.name, context), running=running)
     return session, (Load(launch, grade, named.watches_gpus),)
+
+
+def _on_other_ended(session: Session, model: str, spec: HypothesisSpec, context: Context) -> Answer:
+    """One of those that must not run beside the experiment has ended."""
+    left = tuple(name for name in session.progress.restarting if name != model)
+    session = with_progress(session, restarting=left)
+    if session.progress.stopping:
+        return (session, ()) if left else (_judged(session, context, _STOPPED), ())
+    if left:
+        return session, ()
+    return _load(session, _changed(session, spec.experiment), experiments.named(spec.experiment.run or ""), context)
 
 
 def stop(session: Session) -> tuple[Effect, ...]:
@@ -68,9 +87,11 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:
     spec = _spec_under_way(session, context)
     if spec is None or _examines(spec.experiment):
         return session, ()
+    if isinstance(event, Ended) and event.model in session.progress.restarting:
+        return _on_other_ended(session, event.model or "", spec, context)
     if isinstance(event, Hung):
         return session, (StopLoad(session.model, reason=f"nothing moved for {event.silent_seconds:.0f} s"),)
-    if isinstance(event, Ready):
+    if isinstance(event, Ready) and event.model == session.model:
         return session, (StopLoad(session.model),)
     if not isinstance(event, Ended) or event.model != session.progress.loading:
         return session, ()
@@ -83,6 +104,8 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:
         facts.pop("load.is_serving", None)
     else:
         facts["load.is_serving"] = Known(is_serving, "measured", origin)
+    if experiments.named(spec.experiment.run or "").is_alone and not session.progress.stopping:
+        facts["load.serves_alone"] = Known(is_serving, "measured", "a load without the other models")
     session = replace(session, facts=facts)
     return _judged(session, context, _STOPPED if session.progress.stopping else None), ()
 

@@ -32,6 +32,11 @@ class NamedExperiment(NamedTuple):
         return self.how == "gpu-growth"
 
     @property
+    def is_alone(self) -> bool:
+        """No other model of the deployment runs beside it."""
+        return self.how == "alone"
+
+    @property
     def default_change(self) -> dict[str, str]:
         """The one variable that it changes where the hypothesis names none."""
         key, _, value = self.change.partition("=")

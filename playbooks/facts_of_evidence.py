@@ -46,6 +46,7 @@ FILES = (
     ("files.tensor_types", "number formats", "", "number formats of the tensors, such as BF16, separated by spaces"),
     ("files.other_shapes", "tensors of another shape", "", "tensors whose shape is not that of the model's class"),
     ("files.read_share", "share that was read", "", "share of the files' bytes that an audit has read, 0 to 1"),
+    ("files.bytes_are_right", "bytes are as they were", "", "every byte could be read, and no digest is another"),
     ("files.has_tokenizer", "has a tokenizer", "", "tokenizer files lie beside the weights"),
     ("files.free_gib", "free space where the model lies", "GiB", "free space of that file system"),
     ("adapter.rank", "rank of the adapter", "", "r of adapter_config.json"),

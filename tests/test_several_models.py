@@ -11,10 +11,10 @@ from engine_probe.deployment import read_deployment
 from engine_probe.events import Ended, Event, Failed, LogRecord, MemorySample, Ready, Started, Text
 from engine_probe.facts import Known, Unknown
 from playbooks.context import Context, new_session, read_context
-from playbooks.decisions import ApplyFix, Begin, Decision, Finish
+from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment
 from playbooks.focus import seen_of
 from playbooks.replay import Policy, drive
-from playbooks.session import Outcome
+from playbooks.session import Outcome, Verdict
 from playbooks.unattended import Unattended
 from tests.memory_logs import failed, v1
 from tests.stand_in.ruled_probe import RuledProbe
@@ -333,3 +333,37 @@ async def test_a_person_can_apply_the_steps_by_name(tmp_path: Path, context: Con
 
     session = await run(deployment(tmp_path, "sequential"), context, LimitedProbe(), decisions, person)
     assert session.verdict == "verified"
+
+
+@pytest.mark.parametrize(("alone_mib", "verdict"), [(1400, Verdict.CONFIRMED), (200, Verdict.REFUTED)])
+async def test_a_load_alone_tells_a_conflict_from_a_fault_of_its_own(
+    alone_mib: int, verdict: Verdict, tmp_path: Path, context: Context
+) -> None:
+    cause, claim = "co-located-models-budgets-exceed-gpu", "in-the-way-of-one-another"
+
+    class Alone(LimitedProbe):
+        def _come_up(self) -> None:
+            if (
+                not self.up
+                and "chat" in self.loading
+                and len(self.asked) > 3
+                and alone_mib < pool_mib(self.loading["chat"])
+            ):
+                self.loading.pop("chat")
+                self._kill("chat")
+            super()._come_up()
+
+    decisions: asyncio.Queue[Decision] = asyncio.Queue()
+    decisions.put_nowait(Begin())
+    decided: list[str] = []
+
+    def person(session: Session, _event: Event | None) -> None:
+        if session.progress.phase == "deciding" and not decisions.qsize():
+            decisions.put_nowait(Finish() if decided else RunExperiment(cause, claim))
+            decided.append("")
+
+    probe = Alone()
+    session = await run(deployment(tmp_path, "sequential"), context, probe, decisions, person)
+    assert loads(probe)[2:4] == ["stop code", "warm load of chat"]
+    judged = next(one for one in session.causes[0].hypotheses if one.id == claim)
+    assert judged.verdict is verdict
