@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine_probe.errors import nearest_word
+from engine_probe.errors import InputError, nearest_word
+from engine_probe.outside.keys import checked_outside, is_outside
 from playbooks import experiments, requests
 from playbooks.conditions import ConditionError, parse
 from playbooks.facts import is_fact, register
@@ -25,11 +26,11 @@ Place = tuple[str | int, ...]
 
 _SETTABLE = (
     (re.compile(r"args\.(?:[a-z0-9][a-z0-9-]*|{[\w.]+})"), "args.NAME"),
-    (re.compile(r"env\.[A-Za-z_][A-Za-z0-9_]*"), "env.NAME"),
+    (re.compile(r"env\.(?:[A-Za-z_][A-Za-z0-9_]*|{[\w.]+})"), "env.NAME"),
     (re.compile(r"gpus"), "gpus"),
     (re.compile(r"lora\.(?:[\w.-]|{[\w.]+})+"), "lora.NAME"),
     (re.compile(r"model"), "model"),
-    (re.compile(r"engine\.packages\.[\w.-]+"), "engine.packages.NAME"),
+    (re.compile(r"engine\.packages\.(?:[\w.-]|{[\w.]+})+"), "engine.packages.NAME"),
     (re.compile(r"files\..+"), "files.NAME"),
     (re.compile(r"deployment\.order"), "deployment.order"),
     (re.compile(r"deployment\.start"), "deployment.start"),
@@ -214,9 +215,24 @@ def _fixes(playbook: Playbook, captured: frozenset[str]) -> Iterator[Problem]:
         yield from _conditions(fix.only_if, (*at, "only_if"), captured)
         yield from _conditions(fix.expect, (*at, "expect"), captured)
         texts = [("why", fix.why), ("you_lose", fix.you_lose), ("by_hand", fix.by_hand or "")]
-        texts += [("set", str(value)) for value in fix.set.values()]
+        texts += [("set", text) for pair in fix.set.items() for text in map(str, pair)]
+        yield from _values_outside(fix, at)
         for key, text in texts:
             yield from _fact_names(placeholders(text), (*at, key), captured)
+
+
+def _values_outside(fix: Fix, at: Place) -> Iterator[Problem]:
+    """What the console is to do itself it must be able to do: a value that only a person understands is `by_hand`."""
+    sets = [((*at, "set"), fix.set), *(((*at, "steps", n, "set"), step.set) for n, step in enumerate(fix.steps))]
+    for place, change in sets if not fix.by_hand else []:
+        for key, value in change.items():
+            try:
+                if is_outside(key) and not placeholders(key + str(value)):
+                    checked_outside(key, str(value))
+            except InputError as error:
+                yield Problem((*place, key), f"{error}; what is to be done by hand is `by_hand`")
+            if key.startswith("host."):
+                yield Problem((*place, key), "the console changes nothing of the host: `by_hand` says what to do")
 
 
 def _one_variable(fix: Fix, at: Place) -> Iterator[Problem]:

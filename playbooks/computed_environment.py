@@ -15,8 +15,16 @@ if TYPE_CHECKING:
 _DEFAULT_PORT = 8000
 _LAST_PORT = 65535
 _MIB_PER_GIB = 1024
-_CHUNK_MIB = 16  # vllm/envs.py 0.32.0, VLLM_MQ_MAX_CHUNK_BYTES_MB
-_LARGEST_SHARE = 0.75
+# vllm/envs.py 0.32.0: variables that are read as whole numbers and may be set by hand.
+_NUMBERS = (
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_CPU_NUM_OF_RESERVED_CPU",
+    "VLLM_ENGINE_ITERATION_TIMEOUT_S",
+    "VLLM_ENGINE_READY_TIMEOUT_S",
+    "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS",
+    "VLLM_MQ_MAX_CHUNK_BYTES_MB",
+    "VLLM_RPC_TIMEOUT",
+)
 # Most specific first: a Triton folder may lie in the home folder's cache.
 _CACHES = (
     ("inductor", re.compile(r"torchinductor|inductor", re.IGNORECASE)),
@@ -77,13 +85,17 @@ def _cache_kind(lookup: Lookup) -> Answer:
     return Known(kind, "computed", f"the folder {path}")
 
 
-def _queue_chunk_mib(lookup: Lookup) -> tuple[float, str]:
-    """Of vLLM's queue in shared memory, a tenth of it: three quarters of what is free for all of them."""
-    share = _LARGEST_SHARE * number(lookup, "free_mib") / number(lookup, "needed_mib")
-    chunk = int(share * number(lookup, "launch.env.VLLM_MQ_MAX_CHUNK_BYTES_MB", _CHUNK_MIB))
-    if chunk < 1:
-        raise MissingInputError("not even a queue of the smallest size fits")
-    return chunk, "the MiB that the message says are free"
+def _variable_at_fault(lookup: Lookup) -> Answer:
+    """By its name in the message, else by the value in it: only what the launch itself sets can be taken out of it."""
+    named, value = lookup("variable"), lookup("value")
+    if isinstance(named, Known):
+        is_set = isinstance(lookup(f"launch.env.{named.value}"), Known)
+        return named if is_set else Unknown(f"the launch does not set {named.value}")
+    for name in _NUMBERS:
+        told = lookup(f"launch.env.{name}")
+        if isinstance(value, Known) and isinstance(told, Known) and str(told.value) == str(value.value):
+            return Known(name, "computed", "the value in the message is that of the launch")
+    return Unknown("the message names no variable, and none of the launch has that value")
 
 
 COMPUTED: tuple[Computed, ...] = (
@@ -117,10 +129,10 @@ COMPUTED: tuple[Computed, ...] = (
         _cache_kind,
     ),
     Computed(
-        "environment.queue_chunk_mib_that_fits",
-        "queue that fits",
-        "MiB",
-        "VLLM_MQ_MAX_CHUNK_BYTES_MB with which vLLM's queue fits into /dev/shm",
-        known(_queue_chunk_mib),
+        "environment.variable_at_fault",
+        "variable at fault",
+        "",
+        "the environment variable of the launch that the message is about",
+        _variable_at_fault,
     ),
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.errors import nearest_word
 from engine_probe.facts import Known, Unknown
 from engine_probe.model_files.adapters import read_adapter
+from engine_probe.outside.whole_copies import same_content
 from playbooks.facts_of_evidence import NEAR
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from engine_probe.launch import Launch
 
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size", "intermediate_size")
+_ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 _MOST_BESIDE = 2000
 _ORIGIN = "the folders beside it"
 
@@ -52,7 +54,7 @@ def _model_nearby(folder: Path) -> Fact:
 
 def _adapter_copy(place: Path, given: Sequence[Path]) -> Fact:
     for one in (*given, *(one / place.name for one in given)):
-        if one.name == place.name and one != place and _is_whole_adapter(one):
+        if one.name == place.name and _is_whole_adapter(one) and not _is_same(one, place):
             return Known(str(one), "measured", "the folders that were given")
     if (place / "adapter_config.json").is_file():
         return Unknown("no folder was given that holds another copy of the adapter (--files-from DIR)")
@@ -108,6 +110,10 @@ def _beside(place: Path) -> Iterator[Path]:
     except OSError:
         return
     yield from (one for one in found if one.is_dir())
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return all(same_content(one / name, other / name) for name in _ADAPTER_FILES)
 
 
 def _is_whole_adapter(place: Path) -> bool:

@@ -209,6 +209,7 @@ ONE_LINE: list[tuple[str, str, Any, str, str]] = [
      "    env: { RETRIES: 010 }"),
     ("chat-70b", "env.RETRIES", None, "    env: { VLLM_LOGGING_LEVEL: INFO,   RETRIES: 010 }",
      "    env: { VLLM_LOGGING_LEVEL: INFO }"),
+    ("chat-70b", "model", "/models/other", '    model: "org/Chat-70B"', "    model: /models/other"),
     ("chat-70b", "lora.new", "/x", "", "    lora: {new: /x}"),
     ("code-13b", "args.seed", 7, "    args: {}", "    args: {seed: 7}"),
     ("code-13b", "env.A", "1", "", '    env: {A: "1"}'),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import struct
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from playbooks.lab.quantizing import quantize_gptq
 from playbooks.lab.registry import Registry
 from playbooks.lab.safetensors_file import Tensor, read_tensors, size_of, write_tensors
 
@@ -130,6 +132,11 @@ def nan_tensors(folder: Path, *, names: list[str], file: str = "model.safetensor
     _rewrite(folder / file, without_numbers)
 
 
+def zero_tensors(folder: Path, *, names: list[str], file: str = "model.safetensors") -> None:
+    """Tensors of these names hold nothing but zeros."""
+    _rewrite(folder / file, lambda name, one: (name, _zeros(one.dtype, one.shape) if _is_one_of(name, names) else one))
+
+
 def float32_tensors(folder: Path, *, names: list[str], file: str = "model.safetensors") -> None:
     """bfloat16 tensors of these names, the same values as float32."""
 
@@ -152,6 +159,16 @@ def retype_tensors(folder: Path, *, names: list[str], dtype: str, file: str = "m
         return name, Tensor(dtype, one.shape, (one.data * (1 + size // max(1, len(one.data))))[:size])
 
     _rewrite(folder / file, retyped)
+
+
+def copy_beside(folder: Path, *, name: str) -> None:
+    """A copy of the folder as it is now, beside it."""
+    shutil.copytree(folder, folder.parent / name)
+
+
+def quantize(folder: Path, *, group_size: int = 32) -> None:
+    """The linear layers as GPTQ packs them, in 4 bits."""
+    quantize_gptq(folder, group_size)
 
 
 def _rewrite(path: Path, change: Callable[[str, Tensor], tuple[str, Tensor] | None]) -> None:
@@ -191,7 +208,10 @@ BREAKERS = Registry(
         add_tensor,
         reshape_tensors,
         nan_tensors,
+        zero_tensors,
         float32_tensors,
         retype_tensors,
+        copy_beside,
+        quantize,
     ),
 )

@@ -9,13 +9,16 @@ as a mount that nobody else sees, is a `LoadConditions`.
 from __future__ import annotations
 
 import resource
+import shutil
 import socket
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from engine_probe.engine import local_engine
 from engine_probe.load_conditions import LoadConditions, Tmpfs
 from playbooks.lab.cgroups import memory_cgroup
+from playbooks.lab.engine_copy import copy_engine
 from playbooks.lab.mounts import why_no_mounts
 from playbooks.lab.registry import Registry
 from playbooks.lab.unmade import CannotMake
@@ -94,4 +97,31 @@ def small_disk(scene: Scene, *, folder: str = "small", kib: int = 4, at: str | N
     yield Around({"disk": place}, LoadConditions(tmpfs=(Tmpfs(place, kib * 1024),)))
 
 
-SURROUNDINGS = Registry("surrounding", (listen, free_port, memory_limit, process_limit, small_disk))
+@contextmanager
+def engine_copy(
+    scene: Scene,
+    *,
+    without: list[str] = [],  # noqa: B006 -- never changed
+    broken: dict[str, str] = {},  # noqa: B006
+) -> Iterator[Around]:
+    """A copy of the engine made of links, without some packages, or with others whose code is this."""
+    python = copy_engine(scene.engine, scene.folder / "engine", without, broken)
+    yield Around(engine=local_engine(str(python), "the lab"))
+
+
+@contextmanager
+def few_tools(scene: Scene, *, tools: list[str]) -> Iterator[Around]:
+    """A folder with these tools of the host alone; `{tools}` is its place, for PATH."""
+    folder = scene.folder / "tools"
+    folder.mkdir(parents=True)
+    for name in tools:
+        place = shutil.which(name)
+        if place is None:
+            raise CannotMake(f"this host has no {name}")
+        (folder / name).symlink_to(place)
+    yield Around({"tools": str(folder)})
+
+
+SURROUNDINGS = Registry(
+    "surrounding", (listen, free_port, memory_limit, process_limit, small_disk, engine_copy, few_tools)
+)
