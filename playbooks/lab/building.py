@@ -7,6 +7,7 @@ FOLDER/whole/tiny, …        the same before they were broken: where whole file
 
 from __future__ import annotations
 
+import os
 import shutil
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,7 @@ def _break(made: Made, folder: Path) -> None:
     whole, broken = folder / WHOLE / made.name, folder / made.name
     for one in made.prepares:
         one.run(whole)
-    shutil.copytree(whole, broken)
+    shutil.copytree(whole, broken, copy_function=os.link)  # ways to break replace files, and never write into them
     for one in made.breaks:
         one.run(broken)
 

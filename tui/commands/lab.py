@@ -19,11 +19,13 @@ from playbooks.lab.choosing import new_seed, turns
 from playbooks.lab.faults import Fault, families, fault_named, faults
 from tui.clear_click import ENGINE_HELP
 from tui.commands.lab_result import Result, summary
-from tui.commands.lab_run import Bench, run_turns
+from tui.commands.lab_run import Bench, Lab
 from tui.commands.replay_text import SessionPrinter, exit_code
 from tui.output import Output
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine_probe.events import Event
     from playbooks.context import Context
     from playbooks.lab.choosing import Turn
@@ -80,12 +82,22 @@ def lab(  # noqa: PLR0913, PLR0917 -- the options
         bench = Bench(choose_engine(engine_name), read_context(), folder, yes, keep)
         teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
         began = time.monotonic()
-        results = asyncio.run(run_turns(planned, bench, teller.begin, teller.end))
+        results = asyncio.run(_run(planned, bench, teller))
     if len(results) > 1:
         output.note(summary(results, time.monotonic() - began))
     if record:
         _record(results, bench.context, output)
     return max(_exit_code(one) for one in results)
+
+
+async def _run(planned: Sequence[Turn], bench: Bench, teller: Teller) -> list[Result]:
+    results = []
+    async with Lab(bench) as running:
+        for turn in planned:
+            result = await running.run(turn, teller.begin(turn))
+            teller.end(result)
+            results.append(result)
+    return results
 
 
 def _chosen(names: tuple[str, ...], run_all: bool, family: str | None) -> tuple[Fault, ...]:

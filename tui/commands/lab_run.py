@@ -30,7 +30,7 @@ from tui.commands.lab_result import Result
 from tui.commands.replay_run import run_session
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from engine_probe.engine import Engine
@@ -66,24 +66,30 @@ class Prepared:
     engine: Engine | None
 
 
-async def run_turns(
-    turns: Sequence[Turn], bench: Bench, on_begin: Callable[[Turn], OnChange], on_end: Callable[[Result], None]
-) -> list[Result]:
-    """Every turn in order; `on_begin` gives what hears of its session. Raises EngineError when there is no engine."""
-    results = []
-    async with AsyncExitStack() as stack:
-        shared: SharedProbe | None = None
-        for turn in turns:
-            if shared is None or shared.is_lost:
-                await stack.aclose()
-                shared = await stack.enter_async_context(_probe(bench.engine, bench.folder))
-                if any(one.grade == "warm" for one in turns):
-                    await _warm_up(shared.probe, bench.folder)
-            began = time.monotonic()
-            result = await _run_turn(turn, bench, shared, on_begin, began)
-            results.append(result)
-            on_end(result)
-    return results
+class Lab:
+    """Runs turns on one probe, with one process that all warm loads are forked from. Use as an async context manager.
+
+    A probe that is lost is replaced by another. Raises EngineError where the engine cannot even be started.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._stack = AsyncExitStack()
+        self._shared: SharedProbe | None = None
+
+    async def __aenter__(self) -> Lab:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def run(self, turn: Turn, on_change: OnChange) -> Result:
+        """One fault from its making to its proof; nothing of it is left."""
+        if self._shared is None or self._shared.is_lost:
+            await self._stack.aclose()
+            self._shared = await self._stack.enter_async_context(_probe(self._bench.engine, self._bench.folder))
+            await _warm_up(self._shared.probe, self._bench.folder)
+        return await _run_turn(turn, self._bench, self._shared, on_change, time.monotonic())
 
 
 @asynccontextmanager
@@ -102,9 +108,7 @@ async def _warm_up(probe: Probe, folder: Path) -> None:
     await probe.warm((Launch("warm", str(model)),))
 
 
-async def _run_turn(
-    turn: Turn, bench: Bench, shared: SharedProbe, on_begin: Callable[[Turn], OnChange], began: float
-) -> Result:
+async def _run_turn(turn: Turn, bench: Bench, shared: SharedProbe, on_change: OnChange, began: float) -> Result:
     def result(session: Session | None = None, **more: object) -> Result:
         return Result(turn, time.monotonic() - began, session, **more)  # type: ignore[arg-type]
 
@@ -117,7 +121,7 @@ async def _run_turn(
         except CannotMake as error:
             return result(skipped=str(error))
         try:
-            session, left_behind = await _run_session(turn, prepared, bench, shared, on_begin(turn))
+            session, left_behind = await _run_session(turn, prepared, bench, shared, on_change)
         except (InputError, EngineError, OSError) as error:
             return result(error=str(error))
         return result(session, left_behind=left_behind)
