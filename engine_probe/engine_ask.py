@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
+    from typing import IO
 
     from engine_probe.engine import Engine
 
 _LOOK_EVERY_S = 0.2
+_CLEANING_UP_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,10 @@ def ask(
         answer = _communicate(process, timeout_s, stop)
         timed_out = answer is None
         if answer is None:
-            _end_group(process)
+            _end(process, stdin)
             answer = process.communicate()
     finally:
-        _end_group(process)  # whatever ended the wait, a signal to us too
-        if stdin is not None:
-            with contextlib.suppress(OSError):
-                stdin.close()
+        _end(process, stdin)  # whatever ended the wait, a signal to us too
     out, err = (part.decode("utf-8", "replace") for part in answer)
     return Answer(out, err, process.returncode, timed_out)
 
@@ -75,6 +74,16 @@ def _communicate(
         except subprocess.TimeoutExpired:
             if time.monotonic() >= ends_at or (stop is not None and stop.is_set()):
                 return None
+
+
+def _end(process: subprocess.Popen[bytes], stdin: IO[bytes] | None) -> None:
+    """What reads stdin to its end cleans up after itself in a moment; then all of the group is killed."""
+    if stdin is not None:
+        with contextlib.suppress(OSError):
+            stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_CLEANING_UP_S)
+    _end_group(process)
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

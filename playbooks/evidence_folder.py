@@ -48,6 +48,9 @@ def whole_facts(folder: Path, read: WholeRead, facts: Mapping[str, Fact]) -> dic
     origin = f"{folder}, every byte read, {read.compared} files compared with their digests"
     found: dict[str, Fact] = {"files.read_share": Known(round(read.share, 3), "measured", origin)}
     trouble = facts.get("files.trouble")
+    is_wrong = bool(read.wrong) or isinstance(facts.get("files.damaged_file"), Known)
+    if is_wrong or read.why_not is None:
+        found["files.bytes_are_right"] = Known(not is_wrong, "measured", origin)
     if read.wrong and isinstance(trouble, Known) and trouble.value == "none found":
         name, text = read.wrong[0]
         found["files.trouble"] = Known(f"{name} {text}", "measured", origin)

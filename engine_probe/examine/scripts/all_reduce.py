@@ -72,7 +72,7 @@ class Rank:
         return last_line(os.pread(file, _KEPT_BYTES, max(0, size - _KEPT_BYTES)).decode("utf-8", "replace"))
 
 
-def meet(count: int, backend: str, limit_s: float) -> tuple[list[Rank], float]:
+def meet(side: Side, count: int, backend: str, limit_s: float) -> tuple[list[Rank], float]:
     """Until all are done, one has failed, or the time is over; the seconds from the first start."""
     began = time.monotonic()
     env = {
@@ -82,14 +82,22 @@ def meet(count: int, backend: str, limit_s: float) -> tuple[list[Rank], float]:
         "CONSOLE_BACKEND": backend,
         "CONSOLE_LIMIT_S": str(limit_s),
     }
-    ranks = [Rank(number, env) for number in range(count)]
+    ranks: list[Rank] = []
+    side.at_end.append(lambda: end(ranks))
     try:
+        for number in range(count):
+            ranks.append(Rank(number, env))  # noqa: PERF401 -- what has begun is known at once
         _listen(ranks, began + limit_s)
     finally:
-        for rank in ranks:
-            rank.process.kill()
-            rank.process.wait()
+        end(ranks)
     return ranks, time.monotonic() - began
+
+
+def end(ranks: list[Rank]) -> None:
+    for rank in ranks:
+        rank.process.kill()
+    for rank in ranks:
+        rank.process.wait()
 
 
 def _listen(ranks: list[Rank], ends_at: float) -> None:
@@ -160,7 +168,7 @@ def main() -> None:
         side.answer({"ranks.count": count}, why_not=why_not)
         return
     limit_s = max(5.0, side.limit_s - 10.0)
-    ranks, seconds = meet(count, backend, limit_s)
+    ranks, seconds = meet(side, count, backend, limit_s)
     facts, unknown = judged(ranks, seconds, backend, limit_s)
     side.answer(facts, unknown, origin=f"all-reduce of {count} ranks over {backend}")
 

@@ -9,7 +9,10 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MARK = "vllm_console_examined "
 _PR_SET_PDEATHSIG = 1
@@ -23,13 +26,21 @@ class Side:
         self.given: dict[str, Any] = json.loads(_first_line() or b"{}")
         self.limit_s = float(self.given.get("limit_s") or 60)
         # Whoever asked may be gone, behind ssh or docker too: nothing here outlives him, or its time.
-        threading.Thread(target=_end_with_stdin, daemon=True).start()
+        self.at_end: list[Callable[[], None]] = []
+        threading.Thread(target=self._end_with_stdin, daemon=True).start()
         with contextlib.suppress(ValueError, OSError):
             signal.alarm(int(self.limit_s) + _GRACE_S)
         os.environ.update({str(name): str(value) for name, value in self.given.get("env", {}).items()})
         sys.path[:] = [entry for entry in sys.path if entry]
         self._channel = os.dup(1)
         os.dup2(2, 1)
+
+    def _end_with_stdin(self) -> None:
+        while os.read(0, 4096):
+            pass
+        for clean_up in self.at_end:
+            clean_up()
+        os._exit(1)
 
     def answer(
         self,
@@ -48,12 +59,6 @@ def _first_line() -> bytes:
     while not content.endswith(b"\n") and (part := os.read(0, 65536)):
         content += part
     return content
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
-    os._exit(1)
 
 
 def die_with_parent() -> None:
