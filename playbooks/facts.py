@@ -264,9 +264,20 @@ def lookup_for(launch: Launch | None, facts: Mapping[str, Fact], unsaid: Unset |
             return launch_fact(launch, name.removeprefix("launch."))
         if name in functions:
             return functions[name](lookup)
+        if name.startswith(PACKAGES):
+            return _package(name.removeprefix(PACKAGES), facts)
         return Unknown("nothing in this session has told it yet")
 
     return lookup
+
+
+def _package(name: str, facts: Mapping[str, Fact]) -> Answer:
+    """Where the engine's packages were read, one that is not among them is not installed."""
+    found = facts.get(f"{PACKAGES}{name.replace('_', '-').lower()}")
+    if found is not None:
+        return found
+    were_read = isinstance(facts.get("packages_unmet.count"), Known)
+    return Unset("the engine's packages") if were_read else Unknown("the engine's packages were not read")
 
 
 def launch_fact(launch: Launch, name: str) -> Known | Unset:
