@@ -121,8 +121,12 @@ class SharedProbe:
             await lease.take(replace(self._warmed, seconds=0.0))
         try:
             yield lease
+        except Exception:
             await self._end(lease)
-        finally:
+            raise
+        else:
+            await self._end(lease)
+        finally:  # one that is cancelled leaves the ending to the probe's own way out
             self._lease = None
             lease.close()
             self.probe.conditions, self.probe.limits = before
