@@ -127,7 +127,7 @@ def on_files_seen(session: Session, seen: FilesSeen, context: Context) -> Answer
     """What the files tell of the model that is up; then everything that is asked of it, and of those beside it."""
     session = replace(session, checks=proof.with_files(session.checks, seen))
     playbook = context.playbook(verifying.cause_of_fix(session, session.applied_fix or "").id)
-    others = (fix_checks.beside_check(name) for name in beside(session))
+    others = (fix_checks.beside_check(name) for name in beside(session) if name in session.progress.up)
     wanted = (*verifying.wants_request(session, playbook), *others)
     return _go_on(with_progress(session, files=seen, numbers=(), attempt=0, requests=wanted), context)
 
@@ -175,6 +175,34 @@ def _judge_step(session: Session) -> Session:
     check = _check(session, current_check(session))
     now, before = {**session.facts, **captured}, {**session.progress.facts_before, **captured}
     return _with_checked(session, fix_checks.judge_step(check, launch, now, before))
+
+
+def is_another_case(session: Session, model: str) -> bool:
+    """It was never loaded before a fix of another one was tried, and no step changes it: nobody knows it to be well.
+
+    Where it was loaded, be it that it failed beside the other, all of them have to come up.
+    """
+    known = {session.model, *session.progress.observed, *(one.launch for one in _steps(session))}
+    return _is_last(session) and model not in known
+
+
+def with_another_case(session: Session, event: Failed) -> Session:
+    """The verification goes on without it, and says so."""
+    model = event.model or ""
+    reason = (
+        f"{model} was loaded for the first time, and failed: {event.reason}. That is another case: begin again for it"
+    )
+    check = replace(
+        _check(session, fix_checks.beside_check(model)), outcome=Outcome.ABSTAIN, optional=True, reason=reason
+    )
+    return replace(_with_checked(session, check), notes=(*session.notes, reason))
+
+
+def on_another_case_ended(session: Session, context: Context) -> Answer:
+    """Go on with what is left to load, or with what is asked."""
+    if session.progress.requests:
+        return session, ()
+    return on_loaded(session, seen_of(session, session.model).ready or Ready(session.model), context)
 
 
 def with_failure(session: Session, event: Failed) -> Session:

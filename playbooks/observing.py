@@ -240,7 +240,8 @@ def _up_beside(session: Session) -> tuple[str, ...]:
 
 
 def _to_decide(session: Session) -> Session:
-    session = with_progress(session, phase="deciding", is_diagnosed=False, failed=None)
+    observed = tuple(session.progress.loads)
+    session = with_progress(session, phase="deciding", is_diagnosed=False, failed=None, observed=observed)
     session = replace(session, running=None)
     if not session.causes:
         return session

@@ -94,6 +94,8 @@ class Progress:
     """Models that are being ended, to be loaded again as the fix wants it."""
     up_before: tuple[str, ...] = ()
     """Models that served when this one failed: a fix is verified beside them."""
+    observed: tuple[str, ...] = ()
+    """Models that were loaded before any fix."""
     fix_step: int = 0
     """The step of the applied fix that is under way, from 0."""
     written: int = 0

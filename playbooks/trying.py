@@ -81,7 +81,7 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:  # noq
     if progress.phase == "undoing" or progress.stopping:
         return session, ()
     if isinstance(event, Failed):
-        return (session, ()) if event.model in progress.restarting else (fix_loads.with_failure(session, event), ())
+        return (session, ()) if event.model in progress.restarting else (_failed(session, event), ())
     if isinstance(event, (RequestAnswered, BurstAnswered)):
         if progress.requests[:1] != (event.id,) or verifying.broken(session.checks):
             return session, ()
@@ -113,9 +113,16 @@ def _on_ended(session: Session, event: Ended, context: Context) -> Answer:
         return go_back(session)
     if event.model in progress.restarting:
         return fix_loads.on_restarting_ended(session, event.model or "", context)
+    if fix_loads.is_another_case(session, event.model or ""):
+        return _or_back(fix_loads.on_another_case_ended(session, context))
     if event.model == progress.loading and progress.config_built:
         return _or_back(fix_loads.on_loaded(session, ConfigBuilt(event.model or ""), context))
     return go_back(session)
+
+
+def _failed(session: Session, event: Failed) -> Session:
+    is_another = fix_loads.is_another_case(session, event.model or "")
+    return fix_loads.with_another_case(session, event) if is_another else fix_loads.with_failure(session, event)
 
 
 def _or_back(answer: Answer) -> Answer:

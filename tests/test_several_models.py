@@ -367,3 +367,24 @@ async def test_a_load_alone_tells_a_conflict_from_a_fault_of_its_own(
     assert loads(probe)[2:4] == ["stop code", "warm load of chat"]
     judged = next(one for one in session.causes[0].hypotheses if one.id == claim)
     assert judged.verdict is verdict
+
+
+async def test_a_model_that_was_never_loaded_before_is_another_case(tmp_path: Path, context: Context) -> None:
+    """chat fails and is mended; code, which comes after it, turns out to have a fault of its own."""
+
+    def rule(launch: Launch, _up: Mapping[str, Launch]) -> str | None:
+        if launch.name == "code":
+            return v1("0.13.0", failed("ValueError: the moon is in the wrong house", "v1/x.py:f"))
+        words = (
+            "ValueError: User-specified max_model_len (8192) is greater than the derived max_model_len "
+            "(max_position_embeddings=4096)"
+        )
+        return None if launch.args.get("max-model-len") != 8192 else v1("0.13.0", failed(words, "config/model.py:f"))
+
+    file = deployment(tmp_path, "sequential")
+    file.write_text(text(file).replace("900M}", "900M, max-model-len: 8192}", 1), encoding="utf-8")
+    session = await run(file, context, RuledProbe(rule))
+    assert (session.verdict, session.model) == ("verified", "chat")
+    check = next(one for one in session.checks if one.id == "beside-code")
+    assert (check.outcome, check.optional) == (Outcome.ABSTAIN, True)
+    assert any("code was loaded for the first time, and failed" in note for note in session.notes)
