@@ -99,6 +99,7 @@ NEIGHBOURS = (
     ("neighbours.loading", "models that were loading", "", "their names, separated by spaces"),
     ("neighbours.loading_stage", "stage of the model that was loading", "", "where it stood, where it was one"),
     ("neighbours.serving", "models that served", "", "names of those that served when this one failed"),
+    ("neighbours.same_port", "other model with its port", "", "the model whose launch names the same port"),
     ("deployment.ports", "ports of all models", "", "the ports that the launches name, separated by spaces"),
     ("deployment.last_first", "order with the last one first", "", "the model that began to load last goes first"),
     (

@@ -46,6 +46,7 @@ def neighbour_facts(
         "neighbours.utilization_sum": None if None in together else round(sum(filter(None, together)), 4),
         "neighbours.pool_bytes": _pools(others),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
+        "neighbours.same_port": _with_same_port(launch, deployment),
         "deployment.ports": " ".join(str(one.args.get("port", _DEFAULT_PORT)) for one in deployment.models),
         "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
@@ -56,6 +57,7 @@ def neighbour_facts(
         else "no state of the host was given",
         "neighbours.name": "there are several" if others else "there is none",
         "neighbours.names": "there is none",
+        "neighbours.same_port": "no other launch names its port",
         "neighbours.pool_bytes": "one of them lets vLLM choose" if others else "there is none",
         "neighbours.utilization_sum": "a share is not set, and its default depends on vLLM's release",
     }
@@ -82,6 +84,13 @@ def facts_at_failure(
     }
     reason = Unknown("there were several" if len(others) > 1 else "there was none")
     return {name: reason if value is None else Known(value, "measured", origin) for name, value in values.items()}
+
+
+def _with_same_port(launch: Launch, deployment: Deployment) -> str | None:
+    """The first other launch that names the same port, on whatever GPU."""
+    port = launch.args.get("port")
+    others = (one for one in deployment.models if one.name != launch.name and one.args.get("port") == port)
+    return next((one.name for one in others if port is not None), None)
 
 
 def _pools(launches: Collection[Launch]) -> int | None:
