@@ -187,7 +187,7 @@ def _judge_numbers(answer: RequestAnswered, _length: int) -> Judged:
     if answer.not_finite:
         return Judged(_NUMBERS, f"{answer.not_finite:,} numbers of the answer are NaN, infinite or null", passed=False)
     found = [number for number in answer.numbers if number is not None]
-    is_text = answer.completion_tokens is not None
+    is_text = answer.path not in POOLING_PATHS
     if is_text and (max(found) > 1e-3 or max(found) < _NO_LOGPROB):
         return Judged(_NUMBERS, f"the largest log probability is {max(found):g}", passed=False)
     what = "log probabilities" if is_text else "numbers"
