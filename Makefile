@@ -9,11 +9,12 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check format screenshots clean
+.PHONY: help run test test-all check format screenshots clean
 
 help:
 	@echo "make run          install the console and, where there is no vLLM, an engine; then open it (ARGS=--cold)"
 	@echo "make test         make check, then all tests that run without a GPU (PYTEST_ARGS='-k engine')"
+	@echo "make test-all     the same with every fault of the lab, not a third of them"
 	@echo "make check        format, lint, types, imports, generated pages"
 	@echo "make format       put the code into its format"
 	@echo "make screenshots  make the pictures of the README again"
@@ -22,6 +23,9 @@ help:
 run: $(VENV)/.installed
 	@$(BIN)/vllm-console engine install --if-needed
 	@$(BIN)/vllm-console $(ARGS)
+
+test-all: override PYTEST_ARGS += --all-faults
+test-all: test
 
 test: $(VENV)/.installed-dev
 	@$(BIN)/vllm-console engine install --if-needed

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from playbooks.lab.choosing import new_seed
 from tests.fake_gpus import LIBRARY, FakeDriver, build_library, compiler
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.engine import Engine
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-faults", action="store_true", help="every fault of the lab, not a third")
+    parser.addoption("--lab-seed", type=int, default=new_seed(), help="chooses the tenth that runs cold")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    seed = config.getoption("--lab-seed")
+    return [f"a tenth of the faults runs cold: --lab-seed={seed}"] if config.getoption("--all-faults") else []
 
 
 def pytest_configure() -> None:

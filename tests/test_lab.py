@@ -60,7 +60,9 @@ def test_playbooks_list_show_check_and_new(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     run = CliRunner().invoke
     assert KV in run(playbooks, ["list"]).output
-    assert "serve-a-shorter-context" in run(playbooks, ["show", KV]).output
+    shown = run(playbooks, ["show", KV]).output
+    assert "serve-a-shorter-context" in shown
+    assert f"Faults that the lab makes of it\n  {KV}: " in shown
     made = Path(run(playbooks, ["new", "my-illness", "--family", "memory"]).stdout.strip())
     assert made == tmp_path / "vllm-console" / "playbooks" / "memory" / "my-illness.yaml"
     assert "my-illness" in run(playbooks, ["list"]).output

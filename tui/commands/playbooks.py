@@ -13,6 +13,7 @@ from playbooks.diagnosis_report import change_in_words
 from playbooks.experiments import NamedExperiment, experiment_lines
 from playbooks.facts import register
 from playbooks.hypotheses import in_words
+from playbooks.lab.faults import faults_of
 from playbooks.library import Loaded, find, library_files, load_library, own_folder
 from playbooks.load import check_file
 from playbooks.template import FAMILIES, new_playbook, split_name
@@ -63,6 +64,11 @@ def show(name: str) -> int:
     output.text("\nFixes", "bold")
     for fix in one.spec.fixes:
         output.folded(f"{fix.id}: {change_in_words(fix)} (risk: {fix.risk})")
+    shown = faults_of(one.id)
+    if shown:
+        output.text("\nFaults that the lab makes of it", "bold")
+    for fault in shown:
+        output.folded(f"{fault.id}: {fault.title}")
     output.text(f"\n{one.path}")
     return 0
 
