@@ -40,8 +40,25 @@ def _base_differs(lookup: Lookup) -> Answer:
     told, served = lookup("adapter.base_model"), lookup("launch.model")
     if not isinstance(told, Known) or not isinstance(served, Known):
         return Unknown("the adapter's base or the served model is not known")
-    names = [str(one.value).rstrip("/").rpartition("/")[2].lower() for one in (told, served)]
+    names = [_last_part(str(one.value)) for one in (told, served)]
     return Known(names[0] != names[1], "computed", f"{told.value} and {served.value}")
+
+
+def _launch_of_its_base(lookup: Lookup) -> Answer:
+    """Another launch of the deployment that serves the base which the adapter names."""
+    told, models, own = lookup("adapter.base_model"), lookup("deployment.models"), lookup("launch.name")
+    if not isinstance(told, Known) or not isinstance(models, Known) or not isinstance(own, Known):
+        return Unknown("the adapter's base or the deployment is not known")
+    base = _last_part(str(told.value))
+    for pair in str(models.value).split():
+        name, _, model = pair.partition("=")
+        if name != own.value and _last_part(model) == base:
+            return Known(name, "computed", f"the adapter names {told.value}, and {name} serves it")
+    return Unknown(f"no other model of the deployment is {told.value}")
+
+
+def _last_part(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2].lower()
 
 
 COMPUTED: tuple[Computed, ...] = (
@@ -61,6 +78,13 @@ COMPUTED: tuple[Computed, ...] = (
         "",
         "the adapter's config names another base than the one served",
         _base_differs,
+    ),
+    Computed(
+        "lora.launch_of_its_base",
+        "model that the adapter was made for",
+        "",
+        "another launch of the deployment that serves the base which the adapter names",
+        _launch_of_its_base,
     ),
     Computed("lora.slots_needed", "LoRA slots needed", "", "max-loras for that batch", known(_slots_needed)),
 )

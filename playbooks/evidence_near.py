@@ -33,6 +33,7 @@ def near_facts(launch: Launch, base: Path, folder: Path, sources: Sequence[str] 
         return facts | {row[0]: none for row in NEAR if row[0].startswith("adapter.")}
     name, place = _at_fault(launch, base)
     facts["adapter.name"] = Known(name, "declared", "the launch")
+    facts["adapter.path"] = Known(str(place), "declared", "the launch")
     facts["adapter.whole_copy"] = _adapter_copy(place, given)
     facts["adapter.base_nearby"] = _base_nearby(place, folder)
     return facts

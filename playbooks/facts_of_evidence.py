@@ -60,6 +60,7 @@ NEAR = (
     ("files.model_nearby", "model of a near name", "", "the folder of a model beside the one named, of a near name"),
     ("files.plain_model_nearby", "unquantized model", "", "the folder of this model without quantization, beside it"),
     ("adapter.name", "adapter", "", "the name of the launch's adapter at fault, else of its first"),
+    ("adapter.path", "folder of the adapter", "", "where the launch says that it is"),
     ("adapter.whole_copy", "another copy of the adapter", "", "a folder beside it, or given, with a whole adapter"),
     ("adapter.base_nearby", "the adapter's base", "", "the folder of the adapter's base model"),
 )
@@ -100,6 +101,7 @@ NEIGHBOURS = (
     ("neighbours.loading_stage", "stage of the model that was loading", "", "where it stood, where it was one"),
     ("neighbours.serving", "models that served", "", "names of those that served when this one failed"),
     ("neighbours.same_port", "other model with its port", "", "the model whose launch names the same port"),
+    ("deployment.models", "models of the deployment", "", "NAME=MODEL of each launch, separated by spaces"),
     ("deployment.ports", "ports of all models", "", "the ports that the launches name, separated by spaces"),
     ("deployment.last_first", "order with the last one first", "", "the model that began to load last goes first"),
     (

@@ -47,6 +47,7 @@ def neighbour_facts(
         "neighbours.pool_bytes": _pools(others),
         "neighbours.start_together": deployment.start == "parallel" and bool(others),
         "neighbours.same_port": _with_same_port(launch, deployment),
+        "deployment.models": " ".join(f"{one.name}={one.model}" for one in deployment.models),
         "deployment.ports": " ".join(str(one.args.get("port", _DEFAULT_PORT)) for one in deployment.models),
         "deployment.free_gpus": ",".join(map(str, free)) if len(free) == needed else None,
     }
