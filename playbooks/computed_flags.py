@@ -57,16 +57,17 @@ def _nearest_flag(lookup: Lookup) -> Answer:
 
 
 def _argument_at_fault(lookup: Lookup) -> Answer:
-    """The argument that a message names, where the launch sets it: a fix may take it away."""
-    for name in ("argument", "flag"):
+    """The first argument that a message names and the launch sets: a fix may take it away."""
+    named: list[str] = []
+    for name in ("argument", "next_argument", "flag"):
         answer = lookup(name)
         if isinstance(answer, Known):
             word = str(answer.value).lstrip("-").replace("_", "-")
             flag = _flag_in_table(word)
-            found = word if flag is None else flag.name
-            is_set = isinstance(lookup(f"launch.{found.replace('-', '_')}"), Known)
-            return Known(found, "computed", "the message") if is_set else Unknown(f"the launch does not set --{found}")
-    return Unknown("no message names the argument")
+            named.append(word if flag is None else flag.name)
+            if isinstance(lookup(f"launch.{named[-1].replace('-', '_')}"), Known):
+                return Known(named[-1], "computed", "the message")
+    return Unknown(f"the launch does not set --{named[0]}" if named else "no message names the argument")
 
 
 COMPUTED: tuple[Computed, ...] = (
