@@ -197,3 +197,85 @@ async def test_a_copy_can_be_stopped(served: Served, context: Context, monkeypat
     assert "it was stopped" in session.notes
     assert (fix_of(session).unavailable, fix_of(session).outcome) == (None, "not tried")
     assert names(served.broken) == all_names
+
+
+MIXED = """
+playbook: cut-and-too-long
+title: A cut file and a length that is too long
+summary: Both at once.
+family: format
+kind: resource
+symptom: does-not-start
+layer: model_runner
+stage: weight_load
+symptoms:
+  any:
+    - {id: cut, log: incomplete metadata}
+samples:
+  match: [{line: incomplete metadata, facts: {}}]
+  no_match: [{line: all is well}]
+hypotheses:
+  - id: both
+    claim: It is both.
+    experiment: {cost: none, ask: [files.damaged_file], confirm: [files.damaged_file is set],
+      refute: [files.damaged_file is unset]}
+    fixes: [both-in-turn]
+fixes:
+  - id: both-in-turn
+    steps:
+      - set: {"files.{files.damaged_files}": "{files.whole_copy}"}
+      - set: {args.max-model-len: 32}
+    why: Each alone is not enough.
+    expect: [load.is_serving is true]
+    you_lose: Length.
+    risk: low
+"""
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Context:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "cut-and-too-long.yaml").write_text(MIXED, encoding="utf-8")
+    return read_context((folder,))
+
+
+@pytest.mark.parametrize("holds", [True, False])
+async def test_steps_of_the_file_and_of_the_deployment(holds: bool, served: Served, mixed: Context) -> None:
+    """They are shown as one, verified as one, and undone as one."""
+    before, text = state(served.broken / WEIGHTS), served.file.read_text("utf-8")
+
+    def rule(launch: Launch, up: Mapping[str, Launch]) -> str | None:
+        return served.rule(launch, up) if holds and launch.args.get("max-model-len") == 32 else CUT
+
+    policy = Unattended(fix="both-in-turn", playbook="cut-and-too-long")
+    session = await run(served.session(served.whole), mixed, RuledProbe(rule), policy)
+    fix = next(one for one in session.fixes if one.id == "both-in-turn")
+    assert [one.key for one in fix.steps] == [f"files.{WEIGHTS}", "args.max-model-len"]
+    assert [line[:1] for line in fix.diff] == ["+", "-", "+"]
+    assert (len(fix.commands), len(fix.way_back)) == (3, 1)
+    assert session.verdict == ("verified" if holds else "not verified")
+    assert (state(served.broken / WEIGHTS) == before) is not holds
+    assert (served.file.read_text("utf-8") == text) is not holds
+    assert bool(session.outside) is holds
+    if not holds:
+        assert names(served.file.parent) == ["chat", "deployment.yaml"]
+
+
+async def test_several_files_are_one_change(served: Served, context: Context) -> None:
+    (served.broken / "tokenizer.json").write_text("{", encoding="utf-8")
+    session = await run(served.session(served.whole), context, RuledProbe(served.rule))
+    assert session.verdict == "verified"
+    fix = fix_of(session)
+    assert fix.key == f"files.{WEIGHTS}, tokenizer.json"
+    assert fix.title.startswith(f"2 files ({WEIGHTS}, tokenizer.json) of chat: cut (")
+    for name in (WEIGHTS, "tokenizer.json"):
+        assert (served.broken / name).read_bytes() == (served.whole / name).read_bytes()
+        assert (served.broken / f"{name}.r1").exists()
+
+
+async def test_of_several_files_all_or_none(served: Served, context: Context) -> None:
+    (served.broken / "tokenizer.json").write_text("{", encoding="utf-8")
+    (served.whole / "tokenizer.json").unlink()
+    session = await run(served.session(served.whole), context, RuledProbe(served.rule))
+    assert "no whole copy of tokenizer.json is known" in (fix_of(session).unavailable or "")
