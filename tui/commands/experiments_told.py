@@ -1,15 +1,14 @@
-"""Tells what experiments came to while a session goes on: a line and its reasons, or one JSON object."""
+"""Tells what experiments came to while a session goes on: the verdict and its reasons."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from playbooks.claims import Verdict
 
 if TYPE_CHECKING:
-    from playbooks.claims import Cause, Hypothesis
+    from playbooks.claims import Hypothesis
     from playbooks.session import Session
     from tui.output import Output
 
@@ -31,22 +30,9 @@ class ExperimentsTold:
                     continue
                 self._verdicts[cause.id, one.id] = one.verdict
                 if one.verdict is not Verdict.UNTESTED:
-                    self._tell(session, cause, one)
+                    self._tell(one)
 
-    def _tell(self, session: Session, cause: Cause, one: Hypothesis) -> None:
-        self.output.result(
-            {
-                "event": "experiment",
-                "time": time.time(),
-                "model": session.model,
-                "cause": cause.id,
-                "hypothesis": one.id,
-                "experiment": one.run,
-                "change": one.change or None,
-                "verdict": one.verdict.value,
-                "because": list(one.because),
-            }
-        )
+    def _tell(self, one: Hypothesis) -> None:
         self.output.text(f"   {one.verdict.value}: {one.claim}", _STYLES[one.verdict])
         for reason in one.because:
             self.output.folded(reason, indent="     ")

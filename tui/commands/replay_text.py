@@ -12,6 +12,7 @@ from playbooks.report import cause_lines, one_check_lines, one_fix_lines, sympto
 from playbooks.session import Outcome
 from playbooks.session_json import check_object, fix_object
 from playbooks.way_back import changed_file, is_changed
+from tui.commands.experiments_told import ExperimentsTold
 
 if TYPE_CHECKING:
     from playbooks.proposal import Proposal
@@ -35,12 +36,17 @@ class SessionPrinter:
     _applied: str | None = None
     _notes: int = 0
     _told_checks: set[str] = field(default_factory=set)
+    _experiments: ExperimentsTold = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._experiments = ExperimentsTold(self.output)
 
     def on_change(self, session: Session, event: Event | None) -> None:
         """Print what is new in `session`."""
         if event is not None:
             self._tell_event(event, _whose(session, event))
         self._tell_symptom(session)
+        self._experiments.see(session)
         self._tell_fix(session)
         self._tell_checks(session)
         self._tell_progress(session)
