@@ -85,6 +85,9 @@ class Lab:
 
     async def run(self, turn: Turn, on_change: OnChange) -> Result:
         """One fault from its making to its proof; nothing of it is left."""
+        reason = why_not(turn.fault, self._bench.engine)
+        if reason is not None:
+            return Result(turn, 0.0, skipped=reason)
         if self._shared is None or self._shared.is_lost:
             await self._stack.aclose()
             self._shared = await self._stack.enter_async_context(_probe(self._bench.engine, self._bench.folder))
@@ -112,9 +115,6 @@ async def _run_turn(turn: Turn, bench: Bench, shared: SharedProbe, on_change: On
     def result(session: Session | None = None, **more: object) -> Result:
         return Result(turn, time.monotonic() - began, session, **more)  # type: ignore[arg-type]
 
-    reason = why_not(turn.fault, bench.engine)
-    if reason is not None:
-        return result(skipped=reason)
     with ExitStack() as stack:
         try:
             prepared = _prepare(turn.fault, bench, stack)
