@@ -156,6 +156,8 @@ def _resumed(opening: Opening, engine: str | None, grades: tuple[str, str], cont
 def _lab_case(name: str, engine: str | None, context: Context) -> EngineCase:
     """Warm: it is there to try things out. Its folder goes with it."""
     fault = fault_named(name)
+    if fault.surroundings:
+        raise InputError(f"fault {name} needs surroundings of its own: vllm-console lab {name} makes them")
     folder = tempfile.TemporaryDirectory(prefix="vllm-console-lab-")
     try:
         path = build_fault(fault, Path(folder.name))

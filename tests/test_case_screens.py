@@ -1,0 +1,136 @@
+"""The lists of playbooks and of cases; a past case stepped through; what a cut-off case offers."""
+
+from __future__ import annotations
+
+import pytest
+from textual.widgets import Input
+
+from playbooks.library import load_library
+from playbooks.session import Step
+from tests import tui_samples as samples
+from tests.kept_case_samples import KV, SHORTER, keep_case, kv_deployment
+from tests.test_tui_console import body_of, keys_of, start_at
+from tests.tui_samples import backend, replaying, until, until_still
+from tui.app import ConsoleApp
+from tui.screens.case_list import CasesScreen
+from tui.screens.dialogs import AskText
+from tui.screens.monitor import MonitorScreen
+from tui.screens.playbook_list import PlaybooksScreen
+from tui.screens.recorded import RecordedScreen
+from tui.screens.start import StartScreen
+from tui.screens.text_page import TextPage
+
+
+def console(state) -> ConsoleApp:
+    return ConsoleApp(backend(replaying(samples.FAILED), exports=state / "exports"))
+
+
+async def list_at(pilot, kind, key):
+    """The screen of that key, once its list is there."""
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, (MonitorScreen, StartScreen, CasesScreen, PlaybooksScreen)))
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(app.screen, kind) and "being read" not in body_of(app))
+    return app.screen
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 36), (200, 50)])
+async def test_playbooks_are_listed_filtered_and_shown(tmp_path, size):
+    app = console(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await list_at(pilot, PlaybooksScreen, "5")
+        count = len(load_library())
+        assert f"{count} of {count} playbooks" in body_of(app)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        app.screen.query_one(Input).value = "memory kv cache max_model_len"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen and screen.marked == KV)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TextPage))
+        text = app.screen.plain_text()
+        assert "Hypotheses" in text
+        assert "serve-a-shorter-context" in text
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+        await pilot.press("escape")
+        await until(pilot, lambda: f"{count} of {count}" in body_of(app))
+        await pilot.press("1")
+        await until(pilot, lambda: isinstance(app.screen, MonitorScreen))
+
+
+async def test_a_past_case_is_stepped_through(tmp_path):
+    case, session = await keep_case(kv_deployment(tmp_path), tmp_path)
+    app = console(tmp_path)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await list_at(pilot, CasesScreen, "6")
+        assert case.name in body_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RecordedScreen) and "does not start" in body_of(app))
+        screen = app.screen
+        seen = []
+        for _ in range(20):
+            await until_still(pilot)
+            seen.append(screen._moments[screen._at].step)
+            if screen._at + 1 == len(screen._moments):
+                break
+            await pilot.press("right")
+        assert seen[0] is Step.SYMPTOM
+        assert {Step.HYPOTHESES, Step.FIX, Step.VERIFY} <= set(seen)
+        assert screen.session.verdict == session.verdict == "verified"
+        assert screen.session.applied_fix == SHORTER
+        await pilot.press("left")
+        await until(pilot, lambda: screen._at == len(screen._moments) - 2)
+        await pilot.press("r")
+        await until(pilot, lambda: app.screen is not screen and "Case" in app.screen.plain_text())
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: isinstance(app.screen, CasesScreen))
+
+
+async def test_a_case_without_a_recording_says_so(tmp_path):
+    (tmp_path / "cases" / "2026-11-29-0001").mkdir(parents=True)
+    app = console(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await list_at(pilot, CasesScreen, "6")
+        assert "cut off" in body_of(app)
+        assert "g go on" in keys_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RecordedScreen) and "Nothing can be shown" in body_of(app))
+        await pilot.press("r")
+        await until(pilot, lambda: "no report" in keys_of(app))
+
+
+async def test_without_cases_the_list_says_what_makes_them(tmp_path):
+    app = console(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await list_at(pilot, CasesScreen, "6")
+        assert "No case is kept yet" in body_of(app)
+        assert "enter open" not in keys_of(app)
+        await pilot.press("5")
+        await until(pilot, lambda: isinstance(app.screen, PlaybooksScreen))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_the_start_screen_offers_all_ways_in(tmp_path, size):
+    app = console(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await start_at(pilot)
+        for key, question in (("", "deployment file"), ("down", "Which log"), ("down down", "Which fault")):
+            await pilot.press(*key.split(), "enter")
+            await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query("#question"))
+            assert question in str(app.screen.query_one("#question").shown.plain)
+            await pilot.press("escape")
+            await until(pilot, lambda: app.screen is screen)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, CasesScreen))
+
+
+async def test_a_wrong_fault_is_answered_with_the_nearest(tmp_path):
+    app = console(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await start_at(pilot)
+        await pilot.press("down", "down", "down", "enter")
+        await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        app.screen.query_one(Input).value = "weights-cutt"
+        await pilot.press("enter")
+        await until(pilot, lambda: "did you mean" in app.screen.query_one("#about").shown.plain)

@@ -1,0 +1,173 @@
+"""The wizard on a log, as a person drives it: the line that proves, the file that can be written, what is copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from engine_probe.deployment import read_deployment
+from playbooks import decisions as decide
+from playbooks.library import load_library
+from playbooks.session import Step
+from tests import tui_samples as samples
+from tests.test_from_log import KV, written
+from tests.test_tui_console import body_of, keys_of, now_of, wizard_at
+from tests.tui_samples import FakeRun, backend, replaying, until
+from tui.app import ConsoleApp
+from tui.engine_backend import open_case
+from tui.running import Opening
+from tui.screens.dialogs import AskText, Confirm
+from tui.screens.wizard import WizardScreen
+from tui.screens.wizard_evidence import LogAtLine
+
+
+def console(tmp_path, opening: Opening) -> ConsoleApp:
+    """On the real back end; no engine is needed."""
+    real = replace(
+        backend(exports=tmp_path / "state" / "exports"), open_case=lambda one: open_case(one, None, ("warm", "cold"))
+    )
+    return ConsoleApp(real, opening=opening, start="wizard")
+
+
+async def decided(pilot) -> WizardScreen:
+    app = pilot.app
+    await until(
+        pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen.session.progress.phase == "deciding", 60
+    )
+    await until(pilot, lambda: bool(body_of(app).strip()))
+    return app.screen
+
+
+async def at_step(pilot, screen, step) -> None:
+    while screen.shown is not step:
+        before = screen.shown
+        await pilot.press("left" if list(Step).index(step) < list(Step).index(before) else "right")
+        await until(pilot, lambda before=before: screen.shown is not before)
+
+
+async def test_it_opens_on_what_is_wrong_and_l_goes_to_the_line(tmp_path):
+    app = console(tmp_path, Opening(logs=(written(tmp_path),)))
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await decided(pilot)
+        await at_step(pilot, screen, Step.SYMPTOM)
+        assert "▸ does not start" in body_of(app)
+        assert "vllm.log:8" in body_of(app)
+        await pilot.press("l")
+        await until(pilot, lambda: isinstance(app.screen, LogAtLine) and app.screen.view.marked is not None)
+        assert app.screen.view.marked == 7  # line 8
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+
+
+async def test_without_a_deployment_a_fix_is_shown_and_its_command_copied(tmp_path):
+    app = console(tmp_path, Opening(logs=(written(tmp_path),)))
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await decided(pilot)
+        await at_step(pilot, screen, Step.FIX)
+        assert "nothing can be applied here" in now_of(app)
+        assert "start with" in body_of(app)
+        assert "apply and verify" not in keys_of(app)
+        await pilot.press("y")
+        await until(pilot, lambda: "Command copied" in keys_of(app))
+        (copied,) = (tmp_path / "state" / "exports").glob("*command*")
+        assert "--max-model-len 24576" in copied.read_text()
+
+
+async def test_the_launch_of_the_log_becomes_a_deployment_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    app = console(tmp_path, Opening(logs=(written(tmp_path),)))
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await decided(pilot)
+        assert "d write deployment file" in keys_of(app)
+        await pilot.press("d")
+        await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen is not screen, 60)
+        again = await decided(pilot)
+        assert again.session.deployment.path == Path("deployment.yaml")
+        assert again.session.symptom.headline == screen.session.symptom.headline
+    (launch,) = read_deployment(tmp_path / "deployment.yaml").models
+    assert (launch.model, launch.args["gpu-memory-utilization"]) == ("acme/small", 0.8)
+
+
+async def test_a_log_that_is_not_there_is_said_on_the_screen(tmp_path):
+    app = console(tmp_path, Opening(logs=(str(tmp_path / "none.log"),)))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen.over, 60)
+        assert "No such file" in body_of(app)
+
+
+async def test_a_case_is_saved_as_a_playbook(tmp_path):
+    app = ConsoleApp(backend(replaying(samples.VERIFIED), exports=tmp_path), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await wizard_at(pilot, samples.VERIFIED)
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        app.screen.query_one(Input).value = KV
+        await pilot.press("enter")
+        await until(pilot, lambda: "already" in keys_of(app))
+        await pilot.press("p")
+        await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        app.screen.query_one(Input).value = "mine"
+        await pilot.press("enter")
+        await until(pilot, lambda: "Playbook written" in keys_of(app))
+    assert any(one.id == "mine" for one in load_library())
+
+
+async def test_a_fix_is_skipped_and_taken_in_again():
+    app = ConsoleApp(backend(replaying(samples.TESTED)), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, samples.TESTED)
+        await at_step(pilot, screen, Step.FIX)
+        await pilot.press("s")
+        await until(pilot, lambda: screen.marked[Step.FIX] == "raise-kv-memory")
+        assert "skipped" in body_of(app)
+        await pilot.press("down", "down", "down", "s")
+        await until(pilot, lambda: "skipped" not in body_of(app))
+
+
+async def test_another_fix_takes_the_place_of_the_applied_one():
+    def answers(session, decision):
+        if isinstance(decision, decide.ApplyFix):
+            return (replace(APPLIED, applied_fix=decision.fix, fixes=session.fixes),)
+        if isinstance(decision, decide.Undo):
+            return (samples.TESTED,)
+        return ()
+
+    run = FakeRun([(APPLIED, None)], answers)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, APPLIED)
+        await at_step(pilot, screen, Step.FIX)
+        assert screen.marked[Step.FIX] == "raise-kv-memory"
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm) and app.screen.query("#question"))
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.session.applied_fix == "raise-kv-memory")
+        assert run.decided[1:] == [decide.Undo(), decide.ApplyFix("raise-kv-memory", None)]
+
+
+APPLIED = replace(samples.VERIFIED, report_path=None, verdict=None)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_less_likely_claims_are_folded_until_they_are_wanted(size):
+    many = replace(samples.CAUSE, hypotheses=samples.CAUSE.hypotheses + tuple(
+        replace(samples.OTHERS, id=f"more-{n}", claim=f"Claim number {n}.") for n in range(4)
+    ))  # fmt: skip
+    causes = (many, samples.SECOND, *(replace(samples.SECOND, id=f"c{n}", confidence=0.02) for n in range(3)))
+    session = replace(samples.FAILED, causes=causes)
+    app = ConsoleApp(backend(FakeRun([(session, None)])), start="wizard")
+    async with app.run_test(size=size) as pilot:
+        screen = await wizard_at(pilot, session)
+        assert "3 less likely causes and 4 more claims: a shows them" in body_of(app)
+        assert "Claim number 3" not in body_of(app)
+        await pilot.press("a")
+        await until(pilot, lambda: "Claim number 3" in body_of(app))
+        assert "a likeliest" in keys_of(app) or size[0] == 80
+        await pilot.press("a")
+        await until(pilot, lambda: "Claim number 3" not in body_of(app))
+        assert screen.shown is Step.HYPOTHESES
