@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from engine_probe.child import process_tree
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import Engine, local_engine
 from engine_probe.errors import InputError
@@ -431,3 +433,23 @@ def test_what_each_rank_reached_decides_whom_to_look_at() -> None:
     assert judged(Told(0, "started", -9), Told(1, "met", 1, "unhandled cuda error")) == (
         "rank 1 did not finish the sum: unhandled cuda error"
     )
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_console_that_is_ended_leaves_no_rank(engine: Engine, tmp_path: Path, number: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    path = tmp_path / "deployment.yaml"
+    launch = f"{{name: tiny, model: acme/tiny, args: {{tensor-parallel-size: 2}}, env: {{CONSOLE_TEST: {mark}}}}}"
+    path.write_text(f"models:\n  - {launch}\n", encoding="utf-8")
+    words = [sys.executable, "-m", "tui.cli", "probe", "--experiment", "all-reduce", "--engine", engine.label]
+    console = subprocess.Popen([*words, str(path)], stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        until(lambda: len(process_tree.marked(f"CONSOLE_TEST={mark}")) == 2)
+        console.send_signal(number)
+        code = console.wait(60)
+    finally:
+        console.kill()
+        console.wait()
+    assert code == (-number if number is signal.SIGKILL else 128 + number)
+    until(lambda: not process_tree.marked(f"CONSOLE_TEST={mark}"))
