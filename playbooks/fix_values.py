@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from engine_probe.facts import Value
     from playbooks.session import FixOption
 
+UNKNOWN = "?"
+"""Stands for a value that nothing has told yet."""
 _BYTES = re.compile(r"(\d[\d,]*(?:\.\d+)?) ?([KMGT]iB|[kMGT]B)?")
 _FACTOR = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _FACTOR |= {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -68,6 +70,8 @@ def wanted(option: FixOption) -> str:
 
 def shown_value(option: FixOption, value: str) -> str:
     """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408`."""
+    if value == UNKNOWN:
+        return "what is not known"
     unit = unit_of(option.key)
     number = value if is_outside(option.key) else number_or_text(value)
     if isinstance(number, (str, bool)):

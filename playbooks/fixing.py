@@ -80,7 +80,7 @@ def with_value(option: FixOption, session: Session, value: str) -> FixOption:
     if option.steps:
         return option
     proposed = option.proposed or option.new_value
-    is_open = option.unavailable is None or _is_opened_by_value(option, session)
+    is_open = option.unavailable is None or takes_a_source(option, session)
     try:
         if value != proposed or is_outside(option.key):
             value = str(checked_value(option, value))
@@ -113,8 +113,8 @@ def _with_outside(option: FixOption, session: Session, value: str, proposed: str
     return replace(option, promises=_promises(option, session, cause_of(option, session)))
 
 
-def _is_opened_by_value(option: FixOption, session: Session) -> bool:
-    """It is greyed only because nobody has said where whole files are: with a person's word it can be applied."""
+def takes_a_source(option: FixOption, session: Session) -> bool:
+    """A person's value would make it possible: it is greyed only because nobody has said where whole files are."""
     lookup = lookup_of(session)
     value = option.proposed or option.new_value
     return not option.by_hand and wants_source(option.key, value, lookup) and "--files-from" in str(option.unavailable)

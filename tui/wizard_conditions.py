@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
 from playbooks.diagnose import allowed
+from playbooks.fixing import takes_a_source
 from playbooks.session import Step, Verdict
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _can_apply(moment: Moment) -> bool:
 
 def _may_apply(moment: Moment, fix: FixOption) -> bool:
     """At once, or in the place of the one that is applied."""
-    if allows(moment, ApplyFix(fix.id)):
+    if allows(moment, ApplyFix(fix.id, fix.new_value if fix.proposed is not None else None)):
         return True
     session = moment.session
     if session is None or session.applied_fix in (None, fix.id) or fix.unavailable or fix.by_hand:
@@ -59,8 +60,10 @@ def _may_apply(moment: Moment, fix: FixOption) -> bool:
 
 def _can_edit(moment: Moment) -> bool:
     """A fix in steps has no one value."""
-    is_free = moment.session is not None and moment.session.applied_fix is None
-    return is_free and _can_apply(moment) and moment.fix is not None and not moment.fix.steps
+    session, fix = moment.session, moment.fix
+    if session is None or session.applied_fix is not None or fix is None or fix.steps:
+        return False
+    return _can_apply(moment) or (moment.shown is Step.FIX and takes_a_source(fix, session))
 
 
 def _can_keep(moment: Moment) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from textual.worker import WorkerCancelled, WorkerFailed
 
 from engine_probe.errors import InputError
 from playbooks import decisions as decide
 from playbooks.diagnose import allowed
-from playbooks.fix_values import checked_value, shown_value, wanted
+from playbooks.fix_values import UNKNOWN, checked_value, shown_value, wanted
 from playbooks.session import Step
 from playbooks.way_back import will_change
 from tui.opened_log import OpenedLog
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.content import Content
+    from textual.worker import Worker
 
     from playbooks.decisions import Decision
     from playbooks.session import FixOption, Session
@@ -61,6 +65,7 @@ class WizardActions(KeepsSessions):
         self._then: Decision | None = None
         """What follows as soon as the case takes it: a fix that is applied in the place of another."""
         self.is_memory_big = False
+        self._driving: Worker[None] | None = None
 
     @abstractmethod
     def draw(self) -> None: ...
@@ -91,7 +96,7 @@ class WizardActions(KeepsSessions):
         first = self.driver.run.begins_with
         if first is not None:
             self.driver.decide(first)
-        self.run_worker(self.drive(), name="drive", exit_on_error=False)
+        self._driving = self.run_worker(self.drive(), name="drive", exit_on_error=False)
 
     @abstractmethod
     async def drive(self) -> None:
@@ -149,7 +154,8 @@ class WizardActions(KeepsSessions):
         proposed = shown_value(fix, fix.proposed or fix.new_value)
         hint = f"now {old}, proposed {proposed}\nWanted: {wanted(fix)}"
         question = f"{fix.key} of {fix.launch or 'the deployment'}"
-        ask = AskText(self.console.glyphs, question, hint, fix.new_value, lambda text: _trouble_with(fix, text))
+        given = "" if fix.new_value == UNKNOWN else fix.new_value
+        ask = AskText(self.console.glyphs, question, hint, given, lambda text: _trouble_with(fix, text))
         self.app.push_screen(ask, answered)
 
     def marked_fix(self) -> FixOption | None:
@@ -328,8 +334,11 @@ class WizardActions(KeepsSessions):
         ask = Confirm(self.console.glyphs, "Leave this case?", about, "leave", "stay", leaves=True)
         self.app.push_screen(ask, answered)
 
-    def end(self, then: Callable[[], object]) -> None:
-        """Without a question: ends the case, then does `then`."""
+    def end(self, then: Callable[[], object], *, is_lost: bool = False) -> None:
+        """Without a question: ends the case, then does `then`.
+
+        `is_lost`: nobody decided it, so the case stays open, without a report, and can go on later.
+        """
 
         async def end() -> None:
             self.console.begin_closing()
@@ -337,13 +346,24 @@ class WizardActions(KeepsSessions):
                 self.app.pop_screen()  # how the case ends is said here
             self.driver.is_leaving = True
             self.draw()
-            self.driver.go_on_leaving(self.session)
-            if self.driver.has_begun:
-                await self.is_over.wait()
+            if is_lost:
+                await self._let_go()
+            else:
+                self.driver.go_on_leaving(self.session)
+                if self.driver.has_begun:
+                    await self.is_over.wait()
             self.console.closing = False
             then()
 
         self.run_worker(end(), name="end", exclusive=True, group="end")
+
+    async def _let_go(self) -> None:
+        """What runs is ended, a change that was not proved is taken back, and the case is left as it is."""
+        if self._driving is None or self.over:
+            return
+        self._driving.cancel()
+        with suppress(WorkerCancelled, WorkerFailed):
+            await self._driving.wait()
 
 
 def _trouble_with(fix: FixOption, text: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from playbooks.fixing import with_value
+from playbooks.fixing import takes_a_source, with_value
 from playbooks.session import Session, Step
 from tui.screens.leaving import short_path
 from tui.widgets.checks import checks_body, result_words
@@ -79,7 +79,9 @@ def with_values(session: Session, values: Mapping[str, str]) -> Session:
     if session.applied_fix is not None or not values:
         return session
     fixes = (
-        with_value(fix, session, values[fix.id]) if fix.id in values and fix.unavailable is None else fix
+        with_value(fix, session, values[fix.id])
+        if fix.id in values and (fix.unavailable is None or takes_a_source(fix, session))
+        else fix
         for fix in session.fixes
     )
     return replace(session, fixes=tuple(fixes))
