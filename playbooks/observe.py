@@ -165,11 +165,17 @@ def _observe_stage(session: Session, event: StageEntered | StageLeft) -> Session
 
 def _observe_memory(session: Session, sample: MemorySample) -> Session:
     sizes = {"host.available_gib": _room(sample), "host.total_gib": sample.host_total_bytes}
-    sizes["host.ram_limit_gib"] = sample.limit_bytes
-    if "host.room_gib" not in session.facts:  # by the first load, before it has taken anything
+    if _is_first_look(session, sample):  # before any load has taken much
         sizes["host.room_gib"] = _room(sample)
+    sizes["host.ram_limit_gib"] = sample.limit_bytes
     values: dict[str, Value] = {name: round(size / _GIB, 2) for name, size in sizes.items() if size is not None}
     return _with_facts(session, values, "measured", "this host, during the load")
+
+
+def _is_first_look(session: Session, sample: MemorySample) -> bool:
+    """At the memory, or at a limit: a load may join its control group after its start."""
+    limit = session.facts.get("host.ram_limit_gib")
+    return "host.room_gib" not in session.facts or (sample.limit_bytes is not None and not isinstance(limit, Known))
 
 
 def _room(sample: MemorySample) -> int | None:

@@ -388,3 +388,17 @@ async def test_a_model_that_was_never_loaded_before_is_another_case(tmp_path: Pa
     check = next(one for one in session.checks if one.id == "beside-code")
     assert (check.outcome, check.optional) == (Outcome.ABSTAIN, True)
     assert any("code was loaded for the first time, and failed" in note for note in session.notes)
+
+
+async def test_the_room_for_all_is_that_of_the_limit_where_a_load_joins_it_after_its_start(
+    tmp_path: Path, context: Context
+) -> None:
+    class Joins(LimitedProbe):
+        async def load(self, launch: Launch, grade: str) -> None:
+            self._tell(MemorySample(launch.name, host_available_bytes=2**34))
+            await super().load(launch, grade)
+
+    session = await run(deployment(tmp_path, "sequential"), context, Joins(), Unattended(dry_run=True))
+    room = session.facts["host.room_gib"]
+    assert isinstance(room, Known)
+    assert room.value == round(1400 / 1024, 2)
