@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from playbooks.conditions import evaluate, parse
 from playbooks.patterns import Text
-from playbooks.ranking import weight, worth
+from playbooks.ranking import order_of_check, weight, worth
 from playbooks.releases import release_fits
 
 if TYPE_CHECKING:
@@ -70,11 +70,17 @@ class Heard(NamedTuple):
 def candidates_of(
     library: Sequence[Loaded], heard: Heard, lookup_with: Callable[[Mapping[str, Value]], Lookup]
 ) -> list[Candidate]:
-    """Every playbook that is seen, heaviest first, then in the order of the log.
+    """Every playbook that is seen, heaviest first, then in the order in which one would look, then of the log.
 
     `lookup_with` gives a look-up that also knows captured facts.
     """
     return _Search(heard, lookup_with).candidates(library)
+
+
+def _order(one: Candidate) -> tuple[float, int, int, int]:
+    """The heaviest, the narrower, what is looked at first, the first in the log."""
+    spec, best = one.playbook.spec, one.best
+    return -best.weight, -best.narrowness, order_of_check(spec.family, spec.stage), best.saying.line
 
 
 class _Search:
@@ -89,7 +95,7 @@ class _Search:
         found = self._found(one for one in library if not one.is_general)
         if not any(map(_explains, found)):
             found += self._found(one for one in library if one.is_general)
-        return sorted(found, key=lambda one: (-one.best.weight, -one.best.narrowness, one.best.saying.line))
+        return sorted(found, key=_order)
 
     def _found(self, playbooks: Iterable[Loaded]) -> list[Candidate]:
         return [candidate for one in playbooks if (candidate := self._candidate(one)) is not None]

@@ -23,7 +23,7 @@ from playbooks.hypotheses import hypothesis_of
 from playbooks.launch_in_log import launch_printed
 from playbooks.missing import Missing, is_in_log, missing_of, roots_of
 from playbooks.processes_in_log import engines_listed, facts_of_processes
-from playbooks.ranking import order_of_check, shared
+from playbooks.ranking import shared
 from playbooks.sayings import sayings_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
         facts = found.facts if attempt.outcome == outcome else facts
         causes += [one for one in found.causes if attempt.outcome == outcome]
         wanted += found.wanted
-    causes = _without_twins(sorted(causes, key=_order))
+    causes = _without_twins(sorted(causes, key=lambda one: -one.cause.confidence))
     missing = (*_above_the_cut(last, causes), *missing_of(wanted))
     version = next((one.version for one in reversed(tries) if one.version), None)
     symptom = _symptom_of(last, outcome, causes)
@@ -111,11 +111,6 @@ def diagnose(records: Sequence[Record], library: Sequence[Loaded], covers: Wrapp
     return Diagnosis(
         outcome, version, symptom, tuple(causes), missing, tuple(tries), facts, tuple(dict.fromkeys(notes))
     )
-
-
-def _order(one: FoundCause) -> tuple[float, int]:
-    """The surest first; of equal ones that which is looked at first."""
-    return -one.cause.confidence, order_of_check(one.cause.family, one.cause.stage)
 
 
 def _notes_of(attempt: Attempt, given: Given) -> Iterator[str]:
