@@ -61,6 +61,8 @@ def fix_object(fix: FixOption) -> Object:
             {"launch": one.launch, "key": one.key, "old_value": one.old_value, "new_value": one.new_value}
             for one in fix.steps
         ],
+        "commands": list(fix.commands),
+        "way_back": list(fix.way_back),
         "expect": list(fix.expect),
         "you_lose": fix.you_lose,
         "risk": fix.risk,

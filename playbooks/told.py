@@ -34,7 +34,21 @@ class Kind(NamedTuple):
     keys: tuple[str, ...]
 
 
-_FIX = ("id", "launch", "key", "old_value", "new_value", "title", "diff", "steps", "expect", "you_lose", "risk")
+_FIX = (
+    "id",
+    "launch",
+    "key",
+    "old_value",
+    "new_value",
+    "title",
+    "diff",
+    "steps",
+    "commands",
+    "way_back",
+    "expect",
+    "you_lose",
+    "risk",
+)
 KINDS = (
     Kind("resumed", "A case that was cut off goes on; `words` say from what.", ("case", "words")),
     Kind(
@@ -52,8 +66,9 @@ KINDS = (
     Kind("fix_applied", "The fix that is tried from here on, as it will be written.", _FIX),
     Kind(
         "revision_written",
-        "One change is written: `number` is N of `kept_file` (FILE.rN), FILE as it was; 0 where there is no file.",
-        ("number", "file", "kept_file"),
+        "One change is written: `number` is N of `kept_file` (FILE.rN), FILE as it was; 0 where there is no file. "
+        "`outside`: what is changed beside FILE, and how to go back.",
+        ("number", "file", "kept_file", "outside"),
     ),
     Kind("revision_undone", "All changes of the fix are taken back: FILE is as it was.", ("file",)),
     Kind("files_seen", "The model's files were looked at for the proof.", ("why_not",)),
@@ -94,7 +109,15 @@ def _of_happening(one: Happening, after: Session) -> Iterator[tuple[str, Object]
         keys = ("cause", "hypothesis", "fix", "value")
         yield "decision", {"decision": type(one).__name__, **{key: getattr(one, key, None) for key in keys}}
     elif isinstance(one, RevisionWritten):
-        yield "revision_written", {"number": one.number, "file": file, "kept_file": one.kept}
+        yield (
+            "revision_written",
+            {
+                "number": one.number,
+                "file": file,
+                "kept_file": one.kept,
+                "outside": list(one.outside),
+            },
+        )
     elif isinstance(one, RevisionUndone):
         yield "revision_undone", {"file": file}
     elif isinstance(one, Examined):
