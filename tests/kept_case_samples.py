@@ -22,7 +22,7 @@ from tests.recorded_probe import RecordedProbe, recorded_loads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playbooks.replay import OnStep, Policy
+    from playbooks.replay import OnStep, Policy, ProbeLike
     from playbooks.session import Session
 
 KV = "kv-cache-too-small-for-max-model-len"
@@ -50,7 +50,12 @@ _CONFIG = {
 
 def kv_context() -> Context:
     """One playbook is all that these cases need."""
-    path = library_folder() / "memory" / f"{KV}.yaml"
+    return context_of(KV)
+
+
+def context_of(name: str) -> Context:
+    """With one playbook about memory."""
+    path = library_folder() / "memory" / f"{name}.yaml"
     ids = [one.stem for one in playbook_files(library_folder())]
     return Context((load_file(path, ids),), read_wordings(), read_wrappers())
 
@@ -74,7 +79,7 @@ def kv_probe() -> RecordedProbe:
 async def keep_case(
     file: Path,
     state: Path,
-    probe: RecordedProbe | None = None,
+    probe: ProbeLike | None = None,
     policy: Policy | None = None,
     *,
     context: Context | None = None,
