@@ -7,13 +7,16 @@ have one matching, one ranking and one way to compute facts; what a session meas
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.engine_packages import read_packages
 from engine_probe.logs.telling import telling_records
 from engine_probe.outside.keys import PACKAGES
+from engine_probe.outside.model_folder import cached_snapshot
 from playbooks.diagnosis import Given, diagnose
 from playbooks.effects import Diagnosed
 from playbooks.evidence import Evidence
@@ -34,7 +37,16 @@ def diagnose_load(effect: Diagnose, file: int, context: Context, engine: Engine 
 
     The packages of `engine` are read only where a likely cause is about them: that takes a moment.
     """
-    evidence = Evidence(effect.launch, effect.deployment, measured=effect.facts, file_sources=effect.file_sources)
+    is_here = engine is not None and engine.is_local
+    path = effect.deployment.path
+    base = path.parent if path is not None else Path()
+    evidence = Evidence(
+        effect.launch,
+        effect.deployment,
+        model_dir=cached_snapshot(effect.launch, os.environ, base) if is_here else None,
+        measured=effect.facts,
+        file_sources=effect.file_sources,
+    )
     records = telling_records(file)
     found = _diagnosed(records, effect, evidence, context)
     if engine is not None and any(map(_is_about_packages, found.causes[:_MOST_LIKELY])):

@@ -11,6 +11,7 @@ import pytest
 from engine_probe.engine import Engine, local_engine, ssh_engine
 from engine_probe.errors import InputError
 from engine_probe.launch import Deployment, Launch
+from engine_probe.outside.model_folder import cached_snapshot
 from engine_probe.outside.work import Work
 from playbooks.effects import WriteRevision
 from playbooks.outside_changes import make, take_back
@@ -105,3 +106,40 @@ def test_a_model_that_is_no_folder_here(places: tuple[Path, Path, Engine]) -> No
     _, _, engine = places
     with pytest.raises(InputError, match="acme/chat is no folder of this host"):
         restore(Path("acme/chat"), engine)
+
+
+def cached(tmp_path: Path, broken: Path) -> Path:
+    """The damaged model as the hub's cache holds it: links into blobs. Its snapshot."""
+    repo = tmp_path / "hub" / "models--acme--chat"
+    snapshot = repo / "snapshots" / "abc123"
+    snapshot.parent.mkdir(parents=True)
+    (repo / "refs").mkdir()
+    (repo / "refs" / "main").write_text("abc123")
+    shutil.copytree(broken, snapshot)
+    (repo / "blobs").mkdir()
+    for one in list(snapshot.iterdir()):
+        one.rename(repo / "blobs" / one.name)
+        one.symlink_to(Path("../../blobs") / one.name)
+    return snapshot
+
+
+def test_a_model_in_the_cache_is_found_by_its_name(
+    places: tuple[Path, Path, Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, broken, engine = places
+    snapshot = cached(tmp_path, broken)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    launch = Launch("chat", "acme/chat")
+    assert cached_snapshot(launch, {"HF_HUB_CACHE": str(tmp_path / "hub")}) == snapshot
+    assert cached_snapshot(launch, {"HF_HOME": str(tmp_path)}) == snapshot
+    assert cached_snapshot(launch.with_arg("revision", "abc123"), {"HF_HOME": str(tmp_path)}) == snapshot
+    assert cached_snapshot(launch.with_arg("revision", "v2"), {"HF_HOME": str(tmp_path)}) is None
+    assert cached_snapshot(launch, {"HF_HOME": str(tmp_path / "none")}) is None
+    blob = tmp_path / "hub" / "models--acme--chat" / "blobs" / WEIGHTS
+    before, link = state(blob), state(snapshot / WEIGHTS)
+    effect = WriteRevision(Deployment((launch,)), "chat", f"files.{WEIGHTS}", str(whole))
+    made = make(effect, engine, (), lambda _: None, Work())
+    assert state(blob) == before
+    assert (snapshot / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
+    take_back(made.changes[0])
+    assert (state(blob), state(snapshot / WEIGHTS)) == (before, link)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -72,6 +73,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     sources = checked_sources(files_from)
     evidence = _evidence(*_launch_of(command, deployment_file, model), model_dir, state, _packages(engine_name))
     evidence = replace(evidence, file_sources=sources, measured=_engine_facts(engine_name))
+    evidence = _with_cached_files(evidence) if here else evidence
     diagnosis = _diagnose(words, evidence)
     output = Output(as_json, masks=True)
     if as_json:
@@ -149,6 +151,17 @@ def _evidence(
     if folder is not None and launch is None and deployment is None:
         raise InputError("--model-dir belongs to a launch: give --launch or --deployment too")
     return Evidence(launch, deployment, folder, state, packages)
+
+
+def _with_cached_files(evidence: Evidence) -> Evidence:
+    """The log is of this host: what the hub's cache has is what was loaded."""
+    from engine_probe.outside.model_folder import cached_snapshot
+
+    if evidence.launch is None or evidence.model_dir is not None:
+        return evidence
+    path = evidence.deployment.path if evidence.deployment is not None else None
+    base = path.parent if path is not None else Path()
+    return replace(evidence, model_dir=cached_snapshot(evidence.launch, os.environ, base))
 
 
 def _host_state(file: str | None, *, here: bool) -> HostState | None:
