@@ -81,6 +81,8 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:  # noq
 
 def _on_tried(session: Session, answer: RequestAnswered) -> Answer:
     """The answer to what a model that serves was asked. Without one it is ended, and that is its failure."""
+    if session.progress.stopping:
+        return session, ()
     wrong = trial.is_dead(answer)
     if wrong is not None and answer.model in session.progress.open:
         return with_progress(session, trials=()), (StopLoad(answer.model or "", reason=wrong),)
@@ -128,7 +130,7 @@ def _on_failed(session: Session, event: Failed) -> Session:
     model = event.model or session.model
     if session.progress.stopping:
         return session
-    if session.progress.failed is not None:
+    if session.progress.failed is not None or session.progress.is_diagnosed:
         return _noted(session, f"{model} failed too: {event.reason}")
     session = replace(looking_at(session, model), model=model)
     told = facts_at_failure(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe.deployment import read_deployment
-from engine_probe.events import Ended, Event, Failed, LogRecord, MemorySample, Ready, Started, Text
+from engine_probe.events import Ended, Event, Failed, LogRecord, MemorySample, Ready, RequestAnswered, Started, Text
 from engine_probe.facts import Known, Unknown
 from playbooks.context import Context, new_session, read_context
-from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment
+from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment, Stop
 from playbooks.focus import seen_of
 from playbooks.replay import Policy, drive
 from playbooks.session import Outcome, Verdict
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine_probe.launch import Launch
+    from engine_probe.requests import Request
     from playbooks.session import Session
 
 KILLED = "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor."
@@ -402,3 +403,38 @@ async def test_the_room_for_all_is_that_of_the_limit_where_a_load_joins_it_after
     room = session.facts["host.room_gib"]
     assert isinstance(room, Known)
     assert room.value == round(1400 / 1024, 2)
+
+
+async def test_a_server_whose_engine_has_died_meanwhile_is_no_healthy_one(tmp_path: Path, context: Context) -> None:
+    class Hollow(LimitedProbe):
+        """chat's engine is gone once code is up; its server answers with 500 and would go on doing so."""
+
+        async def request(self, model: str, request: Request) -> None:
+            if model == "chat" and "code" in self.up:
+                self._tell(RequestAnswered(model, id=request.id, path=request.path, status=500, error="dead"))
+                return
+            await super().request(model, request)
+
+    session = await run(deployment(tmp_path, "sequential"), context, Hollow(limit_mib=4000), Unattended(dry_run=True))
+    assert session.symptom is not None
+    assert (session.symptom.model, session.symptom.kind) == ("chat", "crashes-while-running")
+    assert session.symptom.headline == "it was ready and answered a short completion with status 500"
+
+
+async def test_a_stop_while_models_are_asked_ends_all_of_them(tmp_path: Path, context: Context) -> None:
+    decisions: asyncio.Queue[Decision] = asyncio.Queue()
+    decisions.put_nowait(Begin())
+    probe = LimitedProbe(limit_mib=4000)
+    did: list[str] = []
+
+    def person(session: Session, _event: Event | None) -> None:
+        if session.progress.trials and not did:
+            did.append("stop")
+            decisions.put_nowait(Stop())
+        elif session.progress.phase == "deciding" and did == ["stop"]:
+            did.append("finish")
+            decisions.put_nowait(Finish())
+
+    session = await run(deployment(tmp_path, "sequential"), context, probe, decisions, person)
+    assert session.verdict == "stopped"
+    assert probe.up == {}
