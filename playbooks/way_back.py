@@ -19,7 +19,7 @@ def will_change(deployment: Deployment, fix: FixOption | None = None) -> tuple[s
 
     Also where the whole of `fix` lies outside that file: what it does is among its commands.
     """
-    if deployment.path is None or (fix is not None and all(map(is_outside, _keys(fix)))):
+    if deployment.path is None or (fix is not None and lies_outside(fix)):
         return ()
     try:
         kept = next_kept(deployment.path)
@@ -48,8 +48,9 @@ def is_changed(session: Session, *, from_anywhere: bool = False) -> tuple[str, .
     )
 
 
-def _keys(fix: FixOption) -> tuple[str, ...]:
-    return tuple(one.key for one in fix.steps) or (fix.key,)
+def lies_outside(fix: FixOption) -> bool:
+    """All of it: the deployment's file stays as it is."""
+    return all(map(is_outside, tuple(one.key for one in fix.steps) or (fix.key,)))
 
 
 def changed_file(kept: Path) -> Path:

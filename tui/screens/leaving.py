@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from playbooks.session import Step
-from playbooks.way_back import is_changed
+from playbooks.way_back import is_changed, lies_outside
 from tui.widgets.checks import result_words
 from tui.widgets.clean_text import clean
 
@@ -61,5 +61,5 @@ def _fix_lines(session: Session, *, temporary: bool, undo: str) -> list[str]:
     if temporary:
         return [f"The fix was made in the lab's own files, which go with the case: {fix.title}"]
     path = session.deployment.path
-    where = f" in {path}" if path is not None else ""
+    where = f" in {path}" if path is not None and not lies_outside(fix) else ""
     return [f"The fix stays{where}: {fix.title}.{undo}", *is_changed(session)]
