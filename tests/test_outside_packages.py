@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine_probe.engine import local_engine
+from engine_probe.engine import Engine, local_engine
 from engine_probe.errors import InputError
 from engine_probe.outside.keys import checked_outside, outside_key
 from engine_probe.outside.package_change import apply, change_of_json, pip_words, planned, shown, take_back
@@ -24,7 +24,6 @@ from tests.wheels import only_from, site_packages, venv_with_pip, write_wheel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine_probe.engine import Engine
     from engine_probe.outside.package_change import PackageChange
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,6 +143,16 @@ def test_files_of_another_environment_are_never_touched(python: Path, tmp_path: 
     assert files(python) == before
 
 
+def test_the_other_side_of_a_shell_as_over_ssh(python: Path) -> None:
+    """There the words are joined and read by a shell, and nothing but the command's own streams connects the sides."""
+    before = files(python)
+    engine = Engine(("sh", "-c", str(python)), "ssh:here", "a test", env={"A": "b c"}, joined_by_shell=True)
+    change = apply(planned(engine, "engine.packages.tiny-app", "1.0"), lambda _: None, Work())
+    assert version_of(python, "tiny_app") == "1.0"
+    take_back(change_of_json(json.loads(json.dumps(change.as_json()))), Work())
+    assert files(python) == before
+
+
 def test_stopped_in_the_midst_it_is_as_before(python: Path) -> None:
     before = files(python)
     work = Work()
@@ -154,7 +163,7 @@ def test_stopped_in_the_midst_it_is_as_before(python: Path) -> None:
 
 KILLED = """
 import json, os, signal, sys
-from engine_probe.engine import local_engine
+from engine_probe.engine import Engine, local_engine
 from engine_probe.outside import package_change
 from engine_probe.outside.work import Work
 
