@@ -75,10 +75,24 @@ def symptom_lines(session: Session) -> list[str]:
         return [f"none: {session.model} loads" if session.verdict == "healthy" else "none was seen"]
     lines = [f"{symptom.model} {symptom.kind.replace('-', ' ')}"]
     lines += [f"stopped in stage {in_words(symptom.stage)}; raised in layer {in_words(symptom.layer)}"]
+    lines += beside_lines(session)
     lines += [evidence_line(one) for one in symptom.evidence] or ["  " + symptom.headline]
     if session.case_folder is not None:
         lines.append(f"logs are in {session.case_folder}")
     return [*lines, "Looked at", *(_source_line(one) for one in symptom.sources)]
+
+
+def beside_lines(session: Session) -> list[str]:
+    """What the other models of the deployment did when this one failed."""
+    told = {name: session.facts.get(f"neighbours.{name}") for name in ("loading", "loading_stage", "serving")}
+    values = {name: str(fact.value) for name, fact in told.items() if isinstance(fact, Known)}
+    lines = []
+    if "loading" in values:
+        stage = f" ({in_words(values['loading_stage'])})" if "loading_stage" in values else ""
+        lines.append(f"meanwhile {', '.join(values['loading'].split())} was loading{stage}")
+    if "serving" in values:
+        lines.append(f"beside it {', '.join(values['serving'].split())} served")
+    return lines
 
 
 def in_words(name: str | None) -> str:

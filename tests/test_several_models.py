@@ -14,6 +14,7 @@ from playbooks.context import Context, new_session, read_context
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment, Stop
 from playbooks.focus import seen_of
 from playbooks.replay import Policy, drive
+from playbooks.report import plain
 from playbooks.session import Outcome, Verdict
 from playbooks.unattended import Unattended
 from tests.memory_logs import failed, v1
@@ -438,3 +439,8 @@ async def test_a_stop_while_models_are_asked_ends_all_of_them(tmp_path: Path, co
     session = await run(deployment(tmp_path, "sequential"), context, probe, decisions, person)
     assert session.verdict == "stopped"
     assert probe.up == {}
+
+
+async def test_the_report_says_what_the_others_did(tmp_path: Path, context: Context) -> None:
+    session = await run(deployment(tmp_path, "sequential"), context, LimitedProbe(), Unattended(dry_run=True))
+    assert "meanwhile code was loading" in plain(session)
