@@ -107,9 +107,14 @@ def place_of(line: Mapping[str, Any]) -> str:
 
 def change_in_words(fix: Fix) -> str:
     """What a fix of a playbook changes where no load is known: placeholders say what they stand for."""
-    steps = [{"launch": step.launch, "set": step.set} for step in fix.steps]
-    shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": fix.set})
+    steps = [{"launch": step.launch, "set": _keys_in_words(step.set)} for step in fix.steps]
+    shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": _keys_in_words(fix.set)})
     return in_words(" ".join(change_of(shape).split()), label_of, is_command=bool(fix.by_hand))
+
+
+def _keys_in_words(change: Mapping[str, Any]) -> dict[str, Any]:
+    """`files.[damaged file]`: what stands in a key is typed, not read."""
+    return {in_words(key, label_of, is_command=True): value for key, value in change.items()}
 
 
 def change_of(fix: Mapping[str, Any]) -> str:

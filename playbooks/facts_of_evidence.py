@@ -34,7 +34,7 @@ FILES = (
     ("files.folder", "the model's folder", "", "the folder that was looked at"),
     (
         "files.whole_copy",
-        "a whole copy",
+        "whole copy",
         "",
         "where a whole copy of the file is that the fix restores; elsewhere, of the first damaged or missing file",
     ),
