@@ -95,19 +95,29 @@ def on_event(session: Session, event: Event, context: Context) -> Answer:
         return session, (StopLoad(session.model),)
     if not isinstance(event, Ended) or event.model != session.progress.loading:
         return session, ()
+    return _on_ended(session, experiments.named(spec.experiment.run or ""), context), ()
+
+
+def _on_ended(session: Session, named: NamedExperiment, context: Context) -> Session:
+    """Its facts are those of the failure, and what this load was for: its other numbers are of a changed launch."""
+    watched = {name: session.facts[name] for name in named.facts if named.watches_gpus and name in session.facts}
+    before = {**session.progress.facts_before, **watched}
+    if session.progress.stopping:
+        return _judged(replace(session, facts=dict(session.progress.facts_before)), context, _STOPPED)
+    return _judged(replace(session, facts={**before, **_told_by_load(session, named)}), context)
+
+
+def _told_by_load(session: Session, named: NamedExperiment) -> dict[str, Fact]:
+    """A load that failed says nothing of the configuration, and one without weights nothing of serving."""
     is_serving, origin = session.progress.ready is not None, "the experiment's load"
-    left = experiments.named(spec.experiment.run or "").facts
-    facts = {name: session.facts[name] for name in left if name in session.facts}
-    facts = {**session.progress.facts_before, **facts}
-    facts["engine.config_accepted"] = Known(session.progress.config_built or is_serving, "measured", origin)
-    if session.progress.config_built and not is_serving:  # a dry load says nothing about serving
-        facts.pop("load.is_serving", None)
-    else:
-        facts["load.is_serving"] = Known(is_serving, "measured", origin)
-    if experiments.named(spec.experiment.run or "").is_alone and not session.progress.stopping:
+    if named.grade == "dry":
+        return {"engine.config_accepted": Known(session.progress.config_built, "measured", origin)}
+    facts: dict[str, Fact] = {"load.is_serving": Known(is_serving, "measured", origin)}
+    if is_serving:
+        facts["engine.config_accepted"] = Known(value=True, source="measured", origin=origin)
+    if named.is_alone:
         facts["load.serves_alone"] = Known(is_serving, "measured", "a load without the other models")
-    session = replace(session, facts=facts)
-    return _judged(session, context, _STOPPED if session.progress.stopping else None), ()
+    return facts
 
 
 def on_examined(session: Session, done: Examined, context: Context) -> Answer:

@@ -35,14 +35,21 @@ def next_experiment(
     if cause is None:
         return None
     left = {fix.id: fix for fix in session.fixes if is_usable(fix) and fix.outcome == "not tried"}
-    untested = [one for one in cause.hypotheses if one.run is not None and one.verdict is Verdict.UNTESTED]
-    if not loads:
-        untested = [one for one in untested if experiments.named(one.run or "").kind == "examine"]
+    untested = [one for one in cause.hypotheses if _can_be_tested(one, session, loads)]
     if thorough:
         chosen = next(iter(sorted(untested, key=lambda one: one.cost not in _CHEAP)), None)
     else:
         chosen = None if _is_decided(cause, left) else _that_decides(cause, untested, left)
     return None if chosen is None else RunExperiment(cause.id, chosen.id)
+
+
+def _can_be_tested(one: Hypothesis, session: Session, loads: bool) -> bool:
+    if one.run is None or one.verdict is not Verdict.UNTESTED:
+        return False
+    named = experiments.named(one.run)
+    if named.is_alone and len(session.deployment.models) < 2:
+        return False  # it was alone when it failed
+    return loads or named.kind == "examine"
 
 
 def _cause(session: Session, playbook: str | None) -> Cause | None:

@@ -201,6 +201,35 @@ def test_a_stop_ends_an_examination(file: Path, tmp_path: Path) -> None:
     assert allowed(session, ApplyFix(SHORTER))
 
 
+def test_a_load_that_was_stopped_told_nothing(file: Path, tmp_path: Path) -> None:
+    context = two_claims(tmp_path)
+    session, _ = step(diagnosed(file, context), RunExperiment(KV, RIGHT), context)
+    session, effects = step(session, Stop(), context)
+    assert effects == (StopLoad("tiny"),)
+    session, _ = take(session, [Failed("tiny", reason="ended"), Ended("tiny")], context)
+    judged = claim(session, RIGHT)
+    assert (judged.verdict, judged.because) == (Verdict.INCONCLUSIVE, ("it was stopped",))
+
+
+def test_a_load_that_failed_says_nothing_of_the_configuration(file: Path, tmp_path: Path) -> None:
+    context = two_claims(tmp_path)
+    session, _ = step(diagnosed(file, context), RunExperiment(KV, RIGHT), context)
+    session, _ = take(session, [Failed("tiny", reason="no room"), Ended("tiny")], context)
+    assert claim(session, RIGHT).verdict is Verdict.REFUTED
+    assert "engine.config_accepted" not in session.facts
+
+
+def test_a_model_that_was_alone_is_not_loaded_alone_again(file: Path, tmp_path: Path) -> None:
+    context = two_claims(
+        tmp_path, "load-alone", "load.serves_alone is true", "load.serves_alone is false", "one full start"
+    )
+    session = diagnosed(file, context)
+    assert next_experiment(session, thorough=True) == RunExperiment(KV, RIGHT)
+    (launch,) = session.deployment.models
+    two = replace(session.deployment, models=(launch, replace(launch, name="other")))
+    assert next_experiment(replace(session, deployment=two), thorough=True) == RunExperiment(KV, WRONG)
+
+
 def test_a_load_that_watches_gpus_is_judged_by_what_was_seen(file: Path, tmp_path: Path) -> None:
     context = two_claims(
         tmp_path,
