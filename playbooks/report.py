@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
+from engine_probe.outside.keys import PACKAGES as PACKAGES_KEY
+from engine_probe.outside.package_change import plain_name
 from playbooks.facts import OF_ONE_FILE, info_of
+from playbooks.facts_of_evidence import PACKAGES, WANTED
 from playbooks.proof import WARM_ONLY, verdict_words
 from playbooks.proposal import confidence, is_usable
 from playbooks.session import Outcome, Verdict
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from playbooks.session import Cause, Check, Evidence, FixOption, Session, Source
 
 _ORDER = (Verdict.CONFIRMED, Verdict.INCONCLUSIVE, Verdict.RUNNING, Verdict.UNTESTED, Verdict.REFUTED)
+_PACKAGES_TOLD = ("vllm", "torch", "transformers")
 _LIMITS = (
     "The requests tried are the ones listed; other prompts and running for days were not tried.",
     "A clean start and finite answers do not prove that the answers are good.",
@@ -229,8 +233,8 @@ def _ticks(text: str) -> list[str]:
 
 def _fact_lines(session: Session) -> list[str]:
     lines = ["| fact | name in playbooks | value | from |", "|---|---|---|---|"]
-    told = {name: fact for name, fact in session.facts.items() if not name.startswith(OF_ONE_FILE)}
-    for name, fact in sorted(told.items()):
+    told = [(name, fact) for name, fact in session.facts.items() if _is_told(name, session)]
+    for name, fact in sorted(told, key=lambda pair: pair[0]):
         info = info_of(name)
         value, origin = (
             (quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}")
@@ -239,3 +243,11 @@ def _fact_lines(session: Session) -> list[str]:
         )
         lines.append(f"| {info.label} | `{name}` | {value} | {origin} |".replace("\n", " "))
     return lines
+
+
+def _is_told(name: str, session: Session) -> bool:
+    """Not what stands with the fix that restores a file, nor every package of the engine."""
+    if name.startswith(PACKAGES):
+        changed = {plain_name(fix.key.removeprefix(PACKAGES_KEY)) for fix in session.fixes}
+        return name.removeprefix(PACKAGES) in {*_PACKAGES_TOLD, *changed}
+    return not name.startswith((*OF_ONE_FILE, WANTED))

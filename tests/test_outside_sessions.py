@@ -11,6 +11,7 @@ from engine_probe.deployment import read_deployment
 from engine_probe.engine import local_engine
 from playbooks.context import Context, new_session, read_context
 from playbooks.replay import drive
+from playbooks.report import markdown
 from playbooks.unattended import Unattended
 from tests.memory_logs import failed, v1
 from tests.stand_in.ruled_probe import RuledProbe
@@ -120,6 +121,9 @@ async def test_a_package_is_changed_proved_cold_and_undone(
     assert fix.diff == ("-  engine.packages.tiny-tool: 1.0", "+  engine.packages.tiny-tool: 2.0")
     assert fix.commands[0].endswith("--no-deps tiny-tool==2.0")
     assert fix.way_back[0].endswith("--no-deps tiny-tool==1.0")
+    report = markdown(session)
+    assert "`packages.tiny-tool`" in report
+    assert "`packages.pip`" not in report
     assert probe.asked[:2] == ["warm load of chat", "cold load of chat"]
     assert session.verdict == ("verified" if helps else "not verified")
     assert version_in(python) == ("2.0" if helps else "1.0")
