@@ -178,7 +178,7 @@ async def test_when_no_fix_holds_the_file_is_as_it_was(file: Path, context: Cont
     session = await run(file, context, RecordedProbe(bad, bad, bad))
     assert session.verdict == "not verified"
     assert text(file) == before
-    assert sorted(path.name for path in file.parent.iterdir()) == ["deployment.yaml", "tiny-llama"]
+    assert sorted(path.name for path in file.parent.iterdir()) == ["deployment.yaml", "tiny", "whole"]
 
 
 async def test_an_answer_that_is_too_short_fails_the_fix(file: Path, context: Context) -> None:
@@ -457,6 +457,7 @@ def diagnosed(file: Path, context: Context, **args: object) -> Session:
         launch = session.deployment.models[0]
         for name, value in args.items():
             launch = launch.with_arg(name.replace("_", "-"), value)  # type: ignore[arg-type]
+        launch = replace(launch, model="/models/tiny-llama")  # the one that the recorded load tells of
         session = replace(session, deployment=replace(session.deployment, models=(launch,)))
     return take(session, [Begin(), *recorded_loads()[0]], context)[0]
 
