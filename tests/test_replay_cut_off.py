@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine_probe.locations import find_locations
 from playbooks.lab.tiny_model import write_tiny_llama
+from playbooks.resuming import unfinished
 from tests.left_behind import Leftovers
 
 if TYPE_CHECKING:
@@ -135,3 +141,40 @@ def test_a_probe_that_is_killed_ends_the_case_and_undoes_the_change(engine: Engi
     assert replay.end() == 4
     assert replay.told[-1]["verdict"] == "cannot run"
     assert is_intact(file)
+
+
+def on_a_terminal(words: list[str], environment: dict[str, str]) -> tuple[int, int]:
+    """Its pid, and the terminal that is its own."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(environment, TERM="xterm-256color", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
+        os.execv(sys.executable, [sys.executable, "-m", "tui.cli", *words])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
+    return pid, terminal
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["replay", KV, "--yes", "--verify", "warm", "--load-test", "none"], b"4 Verify"),
+        (["wizard"], b"loading tiny"),
+    ],
+)
+def test_a_terminal_that_vanishes_leaves_nothing_and_the_file_intact(
+    command: list[str], shown: bytes, engine: Engine, file: Path
+) -> None:
+    """As when the connection breaks: in the midst of a verification, and of the first load."""
+    left = Leftovers()
+    words = [*command, "--deployment", str(file), "--engine", engine.label]
+    pid, terminal = on_a_terminal(words, left.environment)
+    drawn = b""
+    while shown not in drawn:
+        drawn += os.read(terminal, 65536)
+    left.look(pid)
+    os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
+    left.assert_gone()
+    assert is_intact(file)
+    found = unfinished(find_locations().state, file)
+    assert found is not None
