@@ -93,7 +93,8 @@ def beside_lines(session: Session) -> list[str]:
     lines = []
     if "loading" in values:
         stage = f" ({in_words(values['loading_stage'])})" if "loading_stage" in values else ""
-        lines.append(f"meanwhile {', '.join(values['loading'].split())} was loading{stage}")
+        names = values["loading"].split()
+        lines.append(f"meanwhile {', '.join(names)} {'was' if len(names) == 1 else 'were'} loading{stage}")
     if "serving" in values:
         lines.append(f"beside it {', '.join(values['serving'].split())} served")
     return lines
