@@ -117,3 +117,29 @@ def put_back(file: Path, text: str = DEPLOYMENT) -> None:
     file.write_text(text, encoding="utf-8")
     for kept in file.parent.glob("*.r*"):
         kept.unlink()
+
+
+async def test_cut_off_in_an_experiment_it_is_made_again(file: Path, tmp_path: Path, context: Context) -> None:
+    probe = RuledProbe(one_card)
+    case, session = await keep_case(file, tmp_path, probe, Unattended(thorough=True), context=context)
+    assert session.verdict == "verified"
+    put_back(file)
+    deployment = read_deployment(file)
+    keep_fingerprints(case.path, fingerprints(deployment, ENGINE))
+    lines = (case.path / "events.jsonl").read_text("utf-8").splitlines()
+    lines[0] = re.sub(r'"since":[\d.]+', '"since":1.0', lines[0])
+    at = next(number for number, line in enumerate(lines) if '"event":"decision:RunExperiment"' in line)
+    (case.path / "events.jsonl").write_text("".join(line + "\n" for line in lines[: at + 2]), encoding="utf-8")
+    (case.path / "report.md").unlink()
+    found = resumable(tmp_path, deployment, fingerprints(deployment, ENGINE), context)
+    assert found is not None
+    assert found.words.startswith(f"case {case.name} was cut off in an experiment; it goes on from there")
+    assert found.session is not None
+    again = RuledProbe(one_card)
+    driving = drive(found.session, again, Unattended(thorough=True), lambda *_: None, context=context, case=found.case)
+    session = await asyncio.wait_for(driving, 30)
+    assert session.verdict == "verified"
+    assert len(again.asked) < len(probe.asked)
+    past = past_case(case.path, context)
+    assert past.trouble is None
+    assert "it goes on after it was cut off" in [one.title for one in past.moments]
