@@ -76,7 +76,9 @@ def symptom_lines(session: Session) -> list[str]:
     """Step 1."""
     symptom = session.symptom
     if symptom is None:
-        return [f"none: {session.model} loads" if session.verdict == "healthy" else "none was seen"]
+        names = [one.name for one in session.deployment.models]
+        well = f"none: {session.model} loads" if len(names) == 1 else f"none: {', '.join(names)} load and answer"
+        return [well if session.verdict == "healthy" else "none was seen"]
     lines = [f"{symptom.model} {symptom.kind.replace('-', ' ')}"]
     lines += [f"stopped in stage {in_words(symptom.stage)}; raised in layer {in_words(symptom.layer)}"]
     lines += beside_lines(session)

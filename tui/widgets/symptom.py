@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.report import in_words
+from playbooks.report import beside_lines, in_words
 from playbooks.wording import arguments
 from tui.themes.palette import layer_style
 from tui.widgets.clean_text import clean
@@ -31,6 +31,7 @@ def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
     rows = [
         *_kind_rows(symptom, width, glyphs),
         *_place_rows(symptom, width),
+        *(row for line in beside_lines(session) for row in wrapped(clean(line), width, 0, "$quiet")),
         part(""),
         *_headline_rows(symptom, width),
         *_source_rows(symptom, width, glyphs),
