@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from playbooks.effects import Examine, Load
 
 _LIMIT_S = 120.0
-"""Imports of torch and transformers on a cold network mount take most of it."""
-_READING_LIMIT_S = 600.0
+"""Imports of torch and transformers on a cold network mount take most of it; large files are read in part."""
 _SCRIPT = "script:"
 _ELSEWHERE = "the engine runs elsewhere, and this can only be seen on its own host"
 
@@ -88,7 +87,7 @@ def _files(effect: Examine, engine: Engine, stop: threading.Event) -> Examinatio
         if not folder.is_dir():
             return Examination(why_not=f"{folder} is one file, and only folders are audited")
         facts = folder_facts(folder)
-        read = read_whole(folder, _READING_LIMIT_S, stop)
+        read = read_whole(folder, _LIMIT_S, stop)
     except InputError as error:
         return Examination(why_not=str(error))
     except OSError as error:
