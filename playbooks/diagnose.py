@@ -163,7 +163,7 @@ def _cannot_run(session: Session) -> Answer:
     """The engine is gone or never came: nothing more can be loaded."""
     session = replace(session, verdict="cannot run")
     session = with_progress(session, open=(), up=(), queue=(), then_done=True)
-    if session.applied_fix is not None and session.progress.phase in ("verifying", "writing"):
+    if session.applied_fix is not None and session.progress.phase in ("verifying", "writing", "undoing"):
         return trying.undo(session)
     return _finish(session)
 
