@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -262,13 +263,16 @@ class ConsoleApp(ConsoleScreens):
         self.closing = True
 
     def end_by_signal(self, number: int) -> None:
-        """The first ends the case cleanly, a second leaves at once; either way the terminal is restored."""
+        """The first ends the case cleanly, a second leaves at once; either way the terminal is restored.
+
+        A lost connection leaves the case open: it can go on.
+        """
         again, self._signal = self._signal is not None, number
         wizard = self.open_wizard()
         if wizard is None or again:
             self.leave()
         else:
-            wizard.end(self.leave)
+            wizard.end(self.leave, is_lost=number == signal.SIGHUP)
 
     async def action_quit(self) -> None:
         """Textual's own quit keys take the same way out."""
