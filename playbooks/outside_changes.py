@@ -92,13 +92,15 @@ def _fetch(engine: Engine | None, source: str, name: str, env: Mapping[str, str]
     return lambda folder: hub.fetch(engine, source, name, folder, env, work)
 
 
-def _told_of_file(change: FileChange) -> tuple[str, str]:
+def _told_of_file(change: FileChange) -> tuple[str, ...]:
     target = shlex.quote(str(change.target))
     if change.kept is None:
-        return (f"{change.target} is new, from {change.source}", f"to go back: rm {target}")
-    kept = shlex.quote(str(change.kept))
-    said = f"{change.target} is replaced by that of {change.source}; as it was: {change.kept}"
-    return (said, f"to go back: mv -f {kept} {target}")
+        told = (f"{change.target} is new, from {change.source}", f"to go back: rm {target}")
+    else:
+        kept = shlex.quote(str(change.kept))
+        said = f"{change.target} is replaced by that of {change.source}; as it was: {change.kept}"
+        told = (said, f"to go back: mv -f {kept} {target}")
+    return tuple(map(mask, told))
 
 
 def _told_of_package(change: PackageChange, now: Mapping[str, str]) -> tuple[str, ...]:
