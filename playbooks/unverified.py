@@ -14,13 +14,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from engine_probe.errors import InputError
 from engine_probe.outside.file_change import FileChange
 from engine_probe.revisions import Revision, put_back
 from playbooks.outside_changes import of_json
 from playbooks.outside_changes import take_back as take_back_outside
+from playbooks.owning import is_alive, this_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,8 +41,7 @@ class Note:
             return
         revisions = [one for one in changes if isinstance(one, Revision)]
         content: dict[str, Any] = {
-            "pid": psutil.Process().pid,
-            "since": psutil.Process().create_time(),
+            **this_process(),
             "file": None if file is None else str(file.resolve()),
             "outside": [one.as_json() for one in changes if not isinstance(one, Revision)],
         }
@@ -72,7 +70,7 @@ def take_back(state: Path, file: Path) -> tuple[str, ...]:
 def _notes(state: Path, file: Path) -> Iterator[Path]:
     for note in sorted((state / "cases").glob(f"*/{_NAME}")):
         content = _read(note)
-        if content.get("file", "") in (None, str(file)) and not _is_alive(content):
+        if content.get("file", "") in (None, str(file)) and not is_alive(content):
             yield note
 
 
@@ -136,11 +134,3 @@ def _read(note: Path) -> dict[str, Any]:
         if isinstance(content, dict):
             return content
     return {}
-
-
-def _is_alive(content: dict[str, Any]) -> bool:
-    """The console that verifies still runs: another process may have its number by now."""
-    try:
-        return bool(abs(psutil.Process(content["pid"]).create_time() - content["since"]) < 1.0)
-    except (psutil.Error, KeyError, TypeError, ValueError):
-        return False
