@@ -69,11 +69,16 @@ async def take(engine: str | None) -> None:
         await pilot.press("3")  # from the monitor to where a case is chosen
         await pilot.pause(1.5)
         save_picture(app, "start")
-        await pilot.press("down", "enter")  # the second choice is the lab's case
+        await pilot.press("down", "down", "enter")  # the third choice is the lab's case
         await until(pilot, lambda: bool(getattr(session(), "fixes", ())), "a fix")
         await pilot.pause(1.0)
+        await pilot.press("left")
+        await pilot.pause(0.5)
+        save_picture(app, "wizard-symptom")
+        await pilot.press("right")
+        await pilot.pause(0.5)
         save_picture(app, "wizard-hypotheses")
-        await pilot.press("enter")
+        await pilot.press("right")
         await pilot.pause(0.5)
         save_picture(app, "wizard-fix")
         await pilot.press("enter")

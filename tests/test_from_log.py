@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine_probe.command_line import parse_command
+from engine_probe.deployment import read_deployment
 from engine_probe.logs.records import read_text
 from playbooks import decisions as decide
 from playbooks.context import Context, read_context
@@ -18,6 +19,7 @@ from playbooks.launch_from_log import launch_told
 from playbooks.recorded import past_case
 from playbooks.symptom_words import codes_of, key_words_of
 from tests.test_diagnosis import BANNER, COVER, ENGINE, traceback
+from tui.cli import main
 from tui.log_case import open_logs
 from tui.running import Opening
 
@@ -103,6 +105,17 @@ def test_the_launch_that_was_printed_is_one_again_without_its_secrets() -> None:
     assert launch.args["gpu-memory-utilization"] == 0.8
     assert "api-key" not in launch.args
     assert launch_told(read_text([BANNER])) is None
+
+
+def test_the_launch_is_written_as_a_deployment_file_by_a_command_too(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    with pytest.raises(SystemExit):
+        main(["diagnose", written(tmp_path), "--write-deployment", str(file)])
+    (launch,) = read_deployment(file).models
+    assert (launch.name, launch.args["gpu-memory-utilization"]) == ("small", 0.8)
+    with pytest.raises(SystemExit) as end:
+        main(["diagnose", written(tmp_path, BANNER + ENGINE + COVER), "--write-deployment", str(tmp_path / "x.yaml")])
+    assert end.value.code == 2
 
 
 def test_a_fix_is_shown_as_the_command_that_starts_the_model_with_it(tmp_path: Path, context: Context) -> None:

@@ -41,6 +41,9 @@ _QUIET_SECONDS = 1.5
 @click.option("--here", is_flag=True, help="The log is of this host: look at its GPUs, memory and limits.")
 @click.option("--engine", "engine_name", metavar="ENGINE", help="The vLLM of the log: look at its packages.")
 @click.option("--report", "report_file", metavar="FILE", help="Also write a report: a new .md, .html or .json file.")
+@click.option(
+    "--write-deployment", "launch_file", metavar="FILE", help="Also write the launch that the log printed: a new file."
+)
 @click.option("--keep", is_flag=True, help="Keep it as a case: vllm-console cases shows it again, without the log.")
 @click.option("--json", "as_json", is_flag=True, help="One object.")
 @click.argument("words", nargs=-1, metavar="[LOG]…")
@@ -54,6 +57,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     here: bool,
     engine_name: str | None,
     report_file: str | None,
+    launch_file: str | None,
     keep: bool,
     as_json: bool,
     words: tuple[str, ...],
@@ -82,6 +86,8 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
         from tui.commands.diagnose_text import print_diagnosis
 
         print_diagnosis(output, diagnosis)
+    if launch_file is not None:
+        _write_launch(diagnosis, Path(launch_file), output)
     if report_file is not None or keep:
         _write(as_object(diagnosis), report_file, output, keep=keep)
     if diagnosis.is_unexplained:
@@ -100,6 +106,19 @@ def _write(diagnosis: dict[str, Any], report_file: str | None, output: Output, *
     if keep:
         name = _keep(diagnosis, report_of(diagnosis, "md"))
         output.note(f"kept as case {name}: vllm-console cases show {name}")
+
+
+def _write_launch(diagnosis: Diagnosis, path: Path, output: Output) -> None:
+    """Raises InputError where the log prints no launch, or the file is there already."""
+    from engine_probe.deployment import deployment_yaml
+    from playbooks.launch_from_log import deployment_told
+    from tui.new_file import write_new
+
+    deployment, is_printed = deployment_told(diagnosis.attempts)
+    if not is_printed:
+        raise InputError("--write-deployment: the log does not print how it was launched")
+    write_new(path, deployment_yaml(deployment))
+    output.note(f"deployment: {path}; its model, paths and environment are yours to check")
 
 
 def _keep(diagnosis: dict[str, Any], report: str) -> str:
