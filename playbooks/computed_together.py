@@ -49,6 +49,16 @@ def _fair_pool(lookup: Lookup) -> tuple[float, str]:
     return _at_least(each_mib), f"half of {room_gib:g} GiB, shared out among {count:g} models"
 
 
+def _above_fair(lookup: Lookup) -> tuple[str, str]:
+    fair, origin = _fair_pool(lookup)
+    pools = lookup("neighbours.pools")
+    pairs = [pair.rpartition("=") for pair in str(pools.value).split()] if isinstance(pools, Known) else []
+    names = [name for name, _, size in pairs if int(size) > fair]
+    if not names:
+        raise MissingInputError("no other model asks for more than its share")
+    return " ".join(names), f"more than {fair:,} bytes: {origin}"
+
+
 def _pool_beside(lookup: Lookup) -> tuple[float, str]:
     room_gib, theirs = number(lookup, "host.room_gib"), number(lookup, "neighbours.pool_bytes")
     rest_mib = int(room_gib * 1024 * _SHARE_FOR_POOLS - theirs / _MIB)
@@ -89,6 +99,13 @@ COMPUTED: tuple[Computed, ...] = (
         "bytes",
         "KV cache of each model where all share half of the main memory that there was for them",
         known(_fair_pool),
+    ),
+    Computed(
+        "memory.neighbours_above_fair",
+        "other models whose KV cache is more than an equal share",
+        "",
+        "their names, separated by spaces",
+        known(_above_fair),
     ),
     Computed(
         "memory.pool_beside_neighbours_bytes",

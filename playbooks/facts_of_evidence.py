@@ -94,6 +94,7 @@ NEIGHBOURS = (
     ("neighbours.name", "the other model on its GPUs", "", "its name, where there is one other"),
     ("neighbours.names", "names of those models", "", "their names, separated by spaces"),
     ("neighbours.utilization_sum", "utilization of all on one GPU", "", "gpu-memory-utilization of all, added up"),
+    ("neighbours.pools", "KV cache of each of those models", "", "NAME=BYTES of each, separated by spaces; 0: not set"),
     ("neighbours.pool_bytes", "KV caches of those models", "bytes", "what all of them set by hand, added up"),
     ("neighbours.start_together", "started at the same time", "", "the deployment starts its models in parallel"),
     ("neighbours.are_loading", "another model was loading", "", "another one was still loading when this one failed"),

@@ -18,7 +18,7 @@ from playbooks.patterns import to_value
 from playbooks.session import FixStep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
@@ -46,8 +46,7 @@ def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, loo
     found: list[FixStep] = []
     expect, promises = option.expect, option.promises
     try:
-        for one in spec.steps:
-            changed = _change(one, session, lookup)
+        for one, changed in _changes(spec, session, lookup):
             after = deployment_after(deployment, changed.launch, changed.key, to_value(changed.value))
             facts = _facts(session, cause, changed.launch)
             if after != deployment or is_outside(changed.key):
@@ -73,9 +72,17 @@ def with_steps(option: FixOption, spec: Fix, cause: Cause, session: Session, loo
     )
 
 
-def _change(spec: StepSpec, session: Session, lookup: Lookup) -> Change:
+def _changes(spec: Fix, session: Session, lookup: Lookup) -> Iterator[tuple[StepSpec, Change]]:
+    """Each step with its change; one whose `launch` is a fact with several names is done for each of them."""
+    known = {launch.name for launch in session.deployment.models}
+    for one in spec.steps:
+        text = fill(one.launch, lookup) if one.launch else session.model
+        names = [text] if text in known or not known.issuperset(text.split()) else text.split()
+        yield from ((one, _change(one, name, lookup)) for name in names)
+
+
+def _change(spec: StepSpec, launch: str, lookup: Lookup) -> Change:
     ((key, template),) = with_filled_keys(spec.set, lookup).items()
-    launch = fill(spec.launch, lookup) if spec.launch else session.model
     value = fill(str(template), lookup_for_key(lookup, key))
     return Change(launch, key, checked_outside(key, value) if is_outside(key) else value)
 

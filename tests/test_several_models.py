@@ -444,3 +444,15 @@ async def test_a_stop_while_models_are_asked_ends_all_of_them(tmp_path: Path, co
 async def test_the_report_says_what_the_others_did(tmp_path: Path, context: Context) -> None:
     session = await run(deployment(tmp_path, "sequential"), context, LimitedProbe(), Unattended(dry_run=True))
     assert "meanwhile code was loading" in plain(session)
+
+
+async def test_three_models_get_a_share_each_in_three_steps(tmp_path: Path, context: Context) -> None:
+    file = deployment(tmp_path, "sequential")
+    third = "  - {name: draft, model: acme/draft, args: {kv-cache-memory-bytes: 600M}}\n"
+    file.write_text(text(file).replace("900M", "600M") + third, encoding="utf-8")
+    session = await run(file, context, LimitedProbe())
+    assert (session.verdict, session.applied_fix) == ("verified", "share-the-room-alike")
+    steps = next(one for one in session.fixes if one.id == session.applied_fix).steps
+    assert [one.launch for one in steps] == ["code", "draft", "chat"]
+    assert [pool_mib(one) for one in read_deployment(file).models] == [233, 233, 233]
+    assert {one.outcome for one in session.checks if one.id.startswith(("step-", "beside-"))} == {Outcome.PASS}
