@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import struct
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from playbooks.lab.quantizing import quantize_gptq
 from playbooks.lab.registry import Registry
 from playbooks.lab.safetensors_file import Tensor, read_tensors, size_of, write_tensors
 
@@ -161,16 +159,6 @@ def retype_tensors(folder: Path, *, names: list[str], dtype: str, file: str = "m
     _rewrite(folder / file, retyped)
 
 
-def copy_beside(folder: Path, *, name: str) -> None:
-    """A copy of the folder as it is now, beside it."""
-    shutil.copytree(folder, folder.parent / name)
-
-
-def quantize(folder: Path, *, group_size: int = 32) -> None:
-    """The linear layers as GPTQ packs them, in 4 bits."""
-    quantize_gptq(folder, group_size)
-
-
 def _rewrite(path: Path, change: Callable[[str, Tensor], tuple[str, Tensor] | None]) -> None:
     changed = (change(name, one) for name, one in read_tensors(path).items())
     write_tensors(path, dict(one for one in changed if one is not None))
@@ -211,7 +199,5 @@ BREAKERS = Registry(
         zero_tensors,
         float32_tensors,
         retype_tensors,
-        copy_beside,
-        quantize,
     ),
 )
