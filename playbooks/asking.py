@@ -111,6 +111,8 @@ def _facts_of(seen: FilesSeen) -> dict[str, Fact]:
     found: dict[str, Fact] = {}
     if seen.tensors and (seen.missing_count or seen.unknown_class is None):
         found["files.missing_tensors"] = Known(seen.missing_count, "measured", origin)
+    if seen.template is not None:
+        found["files.chat_template"] = Known(seen.template, "measured", origin)
     doubt = next(iter(seen.adapters.values()), None)
     if doubt is not None:
         found["adapter.doubt"] = Known(doubt.kind, "measured", f"{origin}: {doubt.text}")

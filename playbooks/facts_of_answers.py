@@ -12,6 +12,12 @@ ANSWERS = (
     ("answers.path", "path that answers", "", "where a model answers that gives embeddings, scores or classes"),
     ("adapter.changes_output", "adapter changes the answer", "", "log probabilities differ with and without it"),
     (
+        "files.chat_template",
+        "chat template of the model",
+        "",
+        "given; none; lost: none, though the tokenizer has the special tokens of a chat",
+    ),
+    (
         "adapter.doubt",
         "doubt about the adapter",
         "",
