@@ -42,8 +42,12 @@ def copy_facts(found: Audit, sources: Sequence[str], odd_files: Sequence[str] = 
     nothing = "no other copy of this model is known: --files-from DIR gives one"
     facts["files.other_weights"] = _names(weights, origin, nothing)
     facts["files.other_tokenizer"] = _names(tokenizer, origin, nothing)
+    twice = _consolidated(folder)
+    facts["files.consolidated_files"] = _names(
+        twice, origin, "the folder holds one set of weights, as far as names tell"
+    )
     wanted = [*troubled, *odd_files]
-    known = dict.fromkeys((*wanted, *weights, *tokenizer, *(n for n in _SMALL if (folder / n).exists())))
+    known = dict.fromkeys((*wanted, *weights, *tokenizer, *twice, *(n for n in _SMALL if (folder / n).exists())))
     for name in list(known)[:_MOST_NAMES]:
         facts |= _of_file(folder, name, sources, look_around=name in wanted)
     none = Unknown("no file of the folder looks damaged or is missing")
@@ -73,6 +77,13 @@ def _others(folder: Path, places: Sequence[str], is_of_kind: Callable[[str], boo
             if names:
                 return [name for name in names if not same_content(folder / name, copy / name)]
     return []
+
+
+def _consolidated(folder: Path) -> list[str]:
+    """Mistral's own weight files, where the other ones are there too."""
+    names = sorted(one.name for one in folder.glob("*.safetensors"))
+    own = [name for name in names if name.startswith("consolidated")]
+    return own if len(own) < len(names) else []
 
 
 def _whole(folder: Path, is_of_kind: Callable[[str], bool]) -> Iterator[str]:

@@ -31,6 +31,12 @@ FILES = (
         "weight files that a known copy has otherwise",
     ),
     ("files.other_tokenizer", "tokenizer files of the copy", "", "tokenizer files that a known copy has otherwise"),
+    (
+        "files.consolidated_files",
+        "consolidated weight files",
+        "",
+        "consolidated*.safetensors, where others are there too",
+    ),
     ("files.folder", "the model's folder", "", "the folder that was looked at"),
     (
         "files.whole_copy",

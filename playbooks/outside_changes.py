@@ -11,7 +11,7 @@ from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.outside import file_change, hub, package_change
 from engine_probe.outside.file_change import FileChange
-from engine_probe.outside.keys import HUB, FilesKey, checked_outside, outside_key
+from engine_probe.outside.keys import HUB, REMOVE, FilesKey, checked_outside, outside_key
 from engine_probe.outside.model_folder import model_folder
 from engine_probe.outside.package_change import PackageChange
 from engine_probe.outside.work import Work
@@ -98,7 +98,8 @@ def _told_of_file(change: FileChange) -> tuple[str, ...]:
         told = (f"{change.target} is new, from {change.source}", f"to go back: rm {target}")
     else:
         kept = shlex.quote(str(change.kept))
-        said = f"{change.target} is replaced by that of {change.source}; as it was: {change.kept}"
+        done = "moved away" if change.source == REMOVE else f"replaced by that of {change.source}"
+        said = f"{change.target} is {done}; as it was: {change.kept}"
         told = (said, f"to go back: mv -f {kept} {target}")
     return tuple(map(mask, told))
 

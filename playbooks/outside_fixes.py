@@ -131,17 +131,18 @@ def shown_by(key: str, value: str, lookup: Lookup) -> Shown:
 
 
 def _of_files(names: tuple[str, ...], value: str, facts: Mapping[str, Fact]) -> Shown:
+    new = "moved away" if value == REMOVE else f"from {value}"
     states = [_text(facts, f"{NOW}{name}", _AS_IT_IS) for name in names]
     lines: list[str] = []
     commands: list[str] = []
     way_back: list[str] = []
     for name, state in zip(names, states, strict=True):
-        lines += [f"-  files.{name}: {state}", f"+  files.{name}: from {value}"]
+        lines += [f"-  files.{name}: {state}", f"+  files.{name}: {new}"]
         commands += _replacing(name, value, state, facts)
         way_back += _putting_back(name, state, facts)
     old = states[0] if len(set(states)) == 1 else "; ".join(states[:_MOST_SHOWN])
     what = names[0] if len(names) == 1 else f"{len(names)} files ({_listed(names)})"
-    return Shown(old, f"from {value}", what, tuple(lines), tuple(commands), tuple(reversed(way_back)))
+    return Shown(old, new, what, tuple(lines), tuple(commands), tuple(reversed(way_back)))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -156,6 +157,9 @@ def _folder(facts: Mapping[str, Fact]) -> str:
 def _replacing(name: str, value: str, state: str, facts: Mapping[str, Fact]) -> Iterator[str]:
     target = PurePath(_folder(facts), name)
     temporary = target.with_name(f".{target.name}.vllm-console")
+    if value == REMOVE:
+        yield shlex.join(("mv", str(target), _kept(target, facts, name)))
+        return
     if value.startswith(HUB):
         place = hub_place(value)
         revision = ("--revision", place.revision) if place.revision else ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,6 +47,26 @@ def test_a_missing_file_comes_and_goes(tmp_path: Path) -> None:
     assert (change.kept, (broken / "tokenizer.json").is_file()) == (None, True)
     put_back(change)
     assert names(broken) == all_names
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_file_is_moved_away_and_comes_back(is_killed: bool, tmp_path: Path) -> None:
+    _, broken = models(tmp_path)
+    before, all_names = state(broken / WEIGHTS), names(broken)
+    notes: list[FileChange] = []
+
+    def note(change: FileChange) -> None:
+        notes.append(change)
+        if is_killed:
+            raise Killed
+
+    with pytest.raises(Killed) if is_killed else nullcontext():
+        place(planned(broken, WEIGHTS, "remove"), note, Work())
+    assert (broken / WEIGHTS).exists() is is_killed
+    put_back(change_of_json(notes[-1].as_json()))
+    assert (state(broken / WEIGHTS), names(broken)) == (before, all_names)
+    with pytest.raises(InputError, match="there is nothing to move away"):
+        planned(broken, "none.bin", "remove")
 
 
 def test_of_a_link_into_the_cache_only_the_link_is_changed(tmp_path: Path) -> None:

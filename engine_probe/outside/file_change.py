@@ -1,4 +1,4 @@
-"""One file of a model's folder is replaced by a whole one, and put back byte for byte, mode, time and link.
+"""One file of a model's folder is replaced by a whole one or moved away, and put back byte for byte, mode and link.
 
 Copy beside, sync, keep the old one as NAME.rN, rename: at each moment the old file or the new one has the name.
 What is replaced is the name in the folder: of a link into the hub's cache only the link, never what it leads to.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError
-from engine_probe.outside.keys import HUB
+from engine_probe.outside.keys import HUB, REMOVE
 from engine_probe.outside.look import trouble_with
 from engine_probe.outside.whole_copies import same_content, source_file
 
@@ -29,11 +29,16 @@ _CHUNK_BYTES = 8 << 20
 _SPARE_BYTES = 16 << 20
 """Room left on the disk beside the copy, for logs and the case."""
 _GIB = 2**30
+_NOTHING = (0, 0, 0)
+"""What is placed where a file is only moved away: no file is that."""
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """`kept` None: there was no file. `placed` is known from the moment before the new one gets the name."""
+    """`kept` None: there was no file. `placed` is known from the moment before the new one gets the name.
+
+    With the source `remove` nothing comes in its place.
+    """
 
     target: Path
     source: str
@@ -72,7 +77,9 @@ def planned(folder: Path, name: str, source: str) -> FileChange:
         raise InputError("is a folder: only files are replaced", file=str(target))
     if not target.parent.is_dir():
         raise InputError("is not there: the file has no place to go to", file=str(target.parent))
-    if not source.startswith(HUB):
+    if source == REMOVE and not os.path.lexists(target):
+        raise InputError("is not there: there is nothing to move away", file=str(target))
+    if source != REMOVE and not source.startswith(HUB):
         _check_source(target, name, source_file(source, folder, name))
     temporary = target.with_name(f".{target.name}.vllm-console")
     return FileChange(target, source, temporary, next_kept(target) if os.path.lexists(target) else None)
@@ -110,6 +117,8 @@ def place(
 
     `fetch` brings the file from where it is not to be copied from into the folder that it is given.
     """
+    if change.source == REMOVE:
+        return _move_away(change, note)
     note(change)
     try:
         _bring(change, work, fetch)
@@ -126,6 +135,16 @@ def place(
         with contextlib.suppress(InputError, OSError):
             put_back(change)
         raise
+    return change
+
+
+def _move_away(change: FileChange, note: Callable[[FileChange], None]) -> FileChange:
+    kept = change.kept
+    assert kept is not None
+    change = replace(change, placed=_NOTHING)
+    note(change)
+    change.target.rename(kept)
+    _sync(change.target.parent)
     return change
 
 

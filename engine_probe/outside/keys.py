@@ -2,6 +2,7 @@
 
 files.model.safetensors: /models/copy           engine.packages.numpy: 2.1.3
 files.config.json: hub:acme/chat@main           engine.packages.torchvision: remove
+files.model.safetensors.index.json: remove      (it is moved away)
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def checked_outside(key: str, value: str) -> str:
 
 
 WANTED_VERSION = f"a version such as 2.1.3, a range such as >=2.1,<3, or {REMOVE}"
-WANTED_SOURCE = "the folder or file that holds a whole one, or hub:ORG/NAME@REVISION"
+WANTED_SOURCE = f"the folder or file that holds a whole one, hub:ORG/NAME@REVISION, or {REMOVE}"
 
 
 def is_range(text: str) -> bool:
