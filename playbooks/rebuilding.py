@@ -144,7 +144,8 @@ class Rebuilding:
             session = with_progress(session, aside={**aside, one.model: seen})
         else:
             session = with_progress(session, lines=session.progress.lines + one.count)
-        self.session = replace(session, notes=(*session.notes, _LOST)) if one.are_lost else session
+        is_new = one.are_lost and _LOST not in session.notes
+        self.session = replace(session, notes=(*session.notes, _LOST)) if is_new else session
 
     def feed(self, happening: Event | Decision | Done) -> str | None:
         """One step of the state machine."""

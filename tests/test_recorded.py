@@ -195,3 +195,17 @@ async def test_a_flood_is_counted_where_it_tells_nothing(file: Path, tmp_path: P
     past = past_case(case.path, context)
     assert past.session is not None
     assert settled(past.session) == settled(session)
+
+
+async def test_a_flood_that_tells_something_is_kept_up_to_a_bound_and_said(
+    file: Path, tmp_path: Path, context: Context
+) -> None:
+    bad, good = recorded_loads()
+    chatter = [Text("tiny", line=f"GPU KV cache size: {number:,} tokens", offset=number) for number in range(3_000)]
+    case, session = await keep_case(file, tmp_path, RecordedProbe([bad[0], *chatter, *bad[1:]], good), context=context)
+    kept = events_of(case.path)
+    assert sum("GPU KV cache size" in str(one) for one in kept if one["event"] == "text") <= 2_001
+    past = past_case(case.path, context)
+    assert past.session is not None
+    assert past.session.verdict == session.verdict == "verified"
+    assert sum("a load printed more than a case keeps" in note for note in past.session.notes) == 1
