@@ -18,8 +18,8 @@ LOG, GPUS, FILES, LAUNCH = "log", "GPUs and memory", "config.json and files", "l
 _OF_GPUS = ("gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.total_gib")
 _OF_HOST = ("host.available_gib", "host.total_gib")
 _OF_FILES = ("model.type", "weights.on_disk_gib", "model.max_position_embeddings")
-_GIVE_HOST = "give --host-state FILE, a saved `vllm-console monitor --once --json` of that host, or --here"
-_GIVE_LAUNCH = "give --deployment FILE"
+_GIVE_HOST = "--host-state FILE, a saved `vllm-console monitor --once --json` of that host, or --here"
+_GIVE_LAUNCH = "--deployment FILE"
 
 
 def sources_of(session: Session, log_name: str) -> tuple[Source, ...]:
@@ -30,9 +30,9 @@ def sources_of(session: Session, log_name: str) -> tuple[Source, ...]:
     return (
         log
         if lines
-        else Source(LOG, missing="the load printed nothing", give="its last words may be in the system log"),
-        _gpus(session, "the driver and its NVML library have to be there for the engine too"),
-        _of(session, FILES, _OF_FILES, "the model's folder has to be on this host, or downloaded"),
+        else Source(LOG, missing="the load printed nothing", give="look for its last words in the system log"),
+        _gpus(session, "install the driver with its NVML library; the engine needs it too"),
+        _of(session, FILES, _OF_FILES, "download the model, or name its folder on this host"),
         Source(LAUNCH, wording.arguments(launch) or "none beside the model"),
     )
 

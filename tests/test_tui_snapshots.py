@@ -31,6 +31,21 @@ CASES = [
     ("unexplained", (120, 36), ()),
     ("no-engine", (120, 36), ()),
     ("verified", (200, 50), ()),
+    ("failed", (80, 24), ("left",)),
+    ("failed", (200, 50), ("left",)),
+    ("failed", (200, 50), ()),
+    ("experimenting", (80, 24), ()),
+    ("experimenting", (120, 36), ()),
+    ("tested", (200, 50), ("right",)),
+    ("outside", (80, 24), ("right",)),
+    ("outside", (120, 36), ("right",)),
+    ("outside", (120, 36), ("right", "enter")),
+    ("outside", (120, 36), ("right", "s")),
+    ("from-log", (80, 24), ("left",)),
+    ("from-log", (120, 36), ("left",)),
+    ("from-log", (120, 36), ("right",)),
+    ("verifying", (80, 24), ()),
+    ("verifying", (200, 50), ()),
 ]
 
 

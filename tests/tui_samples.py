@@ -92,7 +92,7 @@ SYMPTOM = Symptom(
         Source(
             "config.json and files",
             missing="there is no folder tiny on this host",
-            give="the model's folder has to be on this host, or downloaded",
+            give="download the model, or name its folder on this host",
         ),
         Source("launch arguments", "enforce-eager, kv-cache-memory-bytes 96 MiB"),
     ),
@@ -276,6 +276,69 @@ VERIFIED = replace(
     report_path="cases/2026-11-29-0007/report.md",
 )
 UNEXPLAINED = replace(FAILED, causes=(), verdict="unexplained")
+EXPERIMENT = Hypothesis(
+    id="weights-are-damaged",
+    claim="The files of the weights are damaged.",
+    experiment="load the model with random weights: args.load-format dummy",
+    cost="seconds",
+    verdict=Verdict.RUNNING,
+)
+EXPERIMENTING = replace(
+    FAILED,
+    progress=Progress("experimenting", open=("tiny",)),
+    running="trying: load the model with random weights",
+    causes=(replace(CAUSE, hypotheses=(EXPERIMENT, *TESTED.causes[0].hypotheses[::2])), TESTED.causes[1]),
+)
+"""One experiment runs, one claim is confirmed, one refuted, one inconclusive."""
+RESTORE = replace(
+    LOWER,
+    id="restore-the-file",
+    key="files.model.safetensors",
+    new_value="whole/tiny",
+    title="model.safetensors of tiny: from whole/tiny",
+    diff=(),
+    why="The file ends in the middle of a tensor; the one beside is whole.",
+    expect=("files.damaged_file is unset",),
+    promises=("damaged file: none",),
+    you_lose="nothing; the damaged file stays beside it",
+    commands=("mv tiny/model.safetensors tiny/model.safetensors.r1", "cp whole/tiny/model.safetensors tiny/"),
+    way_back=("mv tiny/model.safetensors.r1 tiny/model.safetensors",),
+)
+BY_HAND = replace(
+    LOWER,
+    id="give-the-container-memory",
+    key="host.memory_limit",
+    title="by hand: give the container memory",
+    diff=(),
+    by_hand="docker update --memory 32g vllm-0",
+    why="The limit of the container is smaller than the model.",
+    you_lose="memory that other containers could use",
+    risk="yours to judge",
+)
+OUTSIDE = replace(TESTED, fixes=(RESTORE, BY_HAND, LOWER))
+FROM_LOG = replace(
+    TESTED,
+    fixes=(LOWER, BY_HAND),
+    log_sources=("vllm.log",),
+    no_loads="there is no deployment file: what the log printed of the launch can be written as one",
+    symptom=replace(
+        SYMPTOM,
+        sources=(
+            Source("log", "vllm.log, 143 lines, 20,113 bytes"),
+            Source(
+                "GPUs and memory",
+                missing="no state of the host was given",
+                give="--host-state FILE, a saved `vllm-console monitor --once --json` of that host, or --here",
+            ),
+            Source(
+                "config.json and files",
+                missing="the log does not hold them",
+                give="--deployment FILE, whose model is on this host",
+            ),
+            Source("launch arguments", "enforce-eager, kv-cache-memory-bytes 96 MiB (the log printed them)"),
+        ),
+    ),
+)
 NO_ENGINE = replace(FRESH, verdict="cannot run", notes=("No vLLM was found: python3 has no module vllm.",))
 
 LOG = (
@@ -439,6 +502,9 @@ STATES = {
     "verifying": VERIFYING,
     "verified": VERIFIED,
     "unexplained": UNEXPLAINED,
+    "experimenting": EXPERIMENTING,
+    "outside": OUTSIDE,
+    "from-log": FROM_LOG,
     "no-engine": NO_ENGINE,
 }
 
