@@ -76,20 +76,20 @@ async def mended(name: str, person: Person, folder: Path, engine: Engine) -> Ses
 @pytest.mark.parametrize(
     ("fault", "claim", "fix", "failed"),
     [
-        ("two-pools-one-limit", "in-the-way-of-one-another", "share-the-room-alike", "chat"),
-        ("same-port-twice", "alone-it-works", "another-port", "code"),
+        ("two-pools-one-limit", "in-the-way-of-one-another", "share-the-room-alike", ("chat", "code")),
+        ("same-port-twice", "alone-it-works", "another-port", ("code",)),
     ],
 )
 async def test_two_models_that_fail_together_and_work_apart(
-    fault: str, claim: str, fix: str, failed: str, tmp_path: Path, engine: Engine
+    fault: str, claim: str, fix: str, failed: tuple[str, ...], tmp_path: Path, engine: Engine
 ) -> None:
     session = await mended(fault, Person(claim, fix), tmp_path / "lab", engine)
     assert session.causes[0].id == fault_named(fault).cause
     assert session.symptom is not None
-    assert session.symptom.model == failed
+    assert session.symptom.model in failed  # whom the kernel ends is its own choice
     judged = next(one for one in session.causes[0].hypotheses if one.id == claim)
     assert judged.verdict is Verdict.CONFIRMED
     assert (session.verdict, session.applied_fix) == ("verified", fix)
     checks = {one.id: one.outcome for one in session.checks}
-    other = "code" if failed == "chat" else "chat"
+    other = "code" if session.symptom.model == "chat" else "chat"
     assert (checks["loads"], checks[f"beside-{other}"]) == (Outcome.PASS, Outcome.PASS)
