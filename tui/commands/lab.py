@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +17,13 @@ from playbooks.context import read_context
 from playbooks.lab.choosing import new_seed, turns
 from playbooks.lab.faults import Fault, families, fault_named, faults
 from tui.clear_click import ENGINE_HELP
+from tui.commands.lab_lanes import lanes_of, run_lanes
 from tui.commands.lab_result import Result, summary
-from tui.commands.lab_run import Bench, Lab
+from tui.commands.lab_run import Bench
 from tui.commands.replay_text import SessionPrinter, exit_code
 from tui.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from engine_probe.events import Event
     from playbooks.context import Context
     from playbooks.lab.choosing import Turn
@@ -72,32 +70,19 @@ def lab(  # noqa: PLR0913, PLR0917 -- the options
         seed = new_seed() if seed is None else seed
         output.note(f"a tenth runs cold, chosen by --seed {seed}")
     planned = turns(chosen, all_cold=cold, seed=seed if run_all else None)
-    with ExitStack() as stack:
-        prefix = "vllm-console-lab-"
-        if keep:
-            folder = Path(tempfile.mkdtemp(prefix=prefix))
-            output.note(f"in {folder}")
-        else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
-        bench = Bench(choose_engine(engine_name), read_context(), folder, yes, keep)
-        teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
-        began = time.monotonic()
-        results = asyncio.run(_run(planned, bench, teller))
+    folder = Path(tempfile.mkdtemp(prefix="vllm-console-lab-") if keep else tempfile.gettempdir())
+    if keep:
+        output.note(f"in {folder}")
+    bench = Bench(choose_engine(engine_name), read_context(), folder, yes, keep)
+    teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
+    began = time.monotonic()
+    lanes = lanes_of(planned) if run_all else (planned,)
+    results = asyncio.run(run_lanes(lanes, bench, teller.begin, teller.end))
     if len(results) > 1:
         output.note(summary(results, time.monotonic() - began))
     if record:
         _record(results, bench.context, output)
     return max(_exit_code(one) for one in results)
-
-
-async def _run(planned: Sequence[Turn], bench: Bench, teller: Teller) -> list[Result]:
-    results = []
-    async with Lab(bench) as running:
-        for turn in planned:
-            result = await running.run(turn, teller.begin(turn))
-            teller.end(result)
-            results.append(result)
-    return results
 
 
 def _chosen(names: tuple[str, ...], run_all: bool, family: str | None) -> tuple[Fault, ...]:

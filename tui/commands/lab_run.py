@@ -76,6 +76,7 @@ class Lab:
         self._bench = bench
         self._stack = AsyncExitStack()
         self._shared: SharedProbe | None = None
+        self._is_warm = False
 
     async def __aenter__(self) -> Lab:
         return self
@@ -90,7 +91,11 @@ class Lab:
             return Result(turn, 0.0, skipped=reason)
         if self._shared is None or self._shared.is_lost:
             await self._stack.aclose()
-            self._shared = await self._stack.enter_async_context(_probe(self._bench.engine, self._bench.folder))
+            owns = None if self._bench.keep else self._bench.folder
+            self._shared = await self._stack.enter_async_context(_probe(self._bench.engine, owns))
+            self._is_warm = False
+        if turn.grade == "warm" and not self._is_warm:
+            self._is_warm = True
             await _warm_up(self._shared.probe, self._bench.folder)
         return await _run_turn(turn, self._bench, self._shared, on_change, time.monotonic())
 
