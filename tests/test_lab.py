@@ -96,7 +96,8 @@ def test_the_first_fault_on_the_real_engine(engine: Engine) -> None:
 @pytest.mark.timeout(300)
 def test_the_computed_pool_is_enough_on_the_real_engine(engine: Engine, tmp_path: Path) -> None:
     path = build_fault(fault_named(KV), tmp_path / "lab")
-    words = [KV, "--deployment", str(path), "--fix", "enlarge-the-pool", "--yes", "--json", "--engine", engine.label]
+    words = [KV, "--deployment", str(path), "--fix", "enlarge-the-pool", "--verify", "warm", "--yes", "--json"]
+    words += ["--engine", engine.label]
     result = CliRunner().invoke(replay, words, standalone_mode=False)
     assert result.exception is None, result.output
     said = json.loads(result.stdout.splitlines()[-1])
