@@ -56,7 +56,17 @@ def in_tmux(command: str, folder: Path, env: dict[str, str], columns: int = 120,
     tmux = Tmux(folder / "tmux")
     settings = [word for name, value in env.items() for word in ("-e", f"{name}={value}")]
     # the window stays when its command has ended: what it said last can be read
-    started = [*tmux._base, "new-session", "-d", "-x", str(columns), "-y", str(rows), *settings, f"exec {command}"]
+    started = [
+        *tmux._base,
+        "new-session",
+        "-d",
+        "-x",
+        str(columns),
+        "-y",
+        str(rows),
+        *settings,
+        f"exec env -u COLUMNS -u LINES {command}",
+    ]
     subprocess.run(started, check=True, timeout=30)
     tmux.run("set-option", "-g", "remain-on-exit", "on")
     try:

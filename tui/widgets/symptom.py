@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from playbooks.session import Evidence, Session, Symptom
     from tui.themes.glyphs import Glyphs
 
+_WIDE = 100
+_MOST_LINES = 4
+"""Of a long error on a small screen: l shows all of it."""
+_SHORT_NAMES = {"GPUs and memory": "GPUs", "config.json and files": "files", "launch arguments": "launch"}
 KINDS = {
     "does-not-start": "does not start",
     "crashes-while-running": "crashes while running",
@@ -31,6 +35,7 @@ def symptom_body(session: Session, width: int, glyphs: Glyphs) -> Body:
     rows = [
         *_kind_rows(symptom, width, glyphs),
         *_place_rows(symptom, width),
+        *(_sources_at_a_glance(symptom, glyphs) if width < _WIDE else []),
         *(row for line in beside_lines(session) for row in wrapped(clean(line), width, 0, "$quiet")),
         part(""),
         *_headline_rows(symptom, width),
@@ -53,6 +58,16 @@ def _kind_rows(symptom: Symptom, width: int, glyphs: Glyphs) -> list[Content]:
     if row.cell_length + others.cell_length <= width:
         return [row + others]
     return [row, part(cut(others.plain, width), "$quiet")]
+
+
+def _sources_at_a_glance(symptom: Symptom, glyphs: Glyphs) -> list[Content]:
+    """On a small screen all of them stand below the fold."""
+    row = part("evidence", "$quiet")
+    for source in symptom.sources:
+        is_there = source.missing is None
+        row += part(f"  {glyphs.done if is_there else glyphs.unknown} ", "$success" if is_there else "$warning")
+        row += part(_SHORT_NAMES.get(source.name, source.name))
+    return [row] if symptom.sources else []
 
 
 def _place_rows(symptom: Symptom, width: int) -> list[Content]:
@@ -78,7 +93,7 @@ def _headline_rows(symptom: Symptom, width: int) -> list[Content]:
     """The root exception with its place, then the evidence that says something else."""
     rest = tuple(one for one in symptom.evidence if one.text != symptom.headline)
     first = next((one for one in symptom.evidence if one.text == symptom.headline), None)
-    rows = wrapped(clean(symptom.headline), width)
+    rows = wrapped(clean(symptom.headline), width, most=_MOST_LINES if width < _WIDE else 0)
     if first is not None:
         rows.append(part(f"in {place_of(first)}", "$quiet"))
     rows.append(part(""))
