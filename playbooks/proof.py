@@ -61,7 +61,7 @@ def standard_checks(launch: Launch, proof: Proof, playbook: Playbook | None = No
         Check(VALUES, "values of the tensors", "a sample of each is finite"),
         *(Check(ADAPTER + name, adapter_title(name), "answers, and changes the numbers") for name in launch.lora),
         *_request_checks((LENGTH,), asked),
-        Check(BURST, "many requests at once", burst_expected(proof)),
+        Check(BURST, "many requests at once", burst_expected(proof), brief="all answered"),
     ]
     if not proof.concurrent:
         found[-1] = replace(found[-1], outcome=Outcome.ABSTAIN, reason="it was left out")
