@@ -103,8 +103,10 @@ def _why_no_chat(session: Session, answer: RequestAnswered) -> str | None:
     if answer.status == _NOT_FOUND:
         return "this server has no /v1/chat/completions"
     files = session.progress.files
-    is_known = files is not None and files.template in ("given", "lost")
-    if not is_known and _NO_TEMPLATE.search(answer.error or answer.text):
+    template = files.template if files is not None else None
+    # A fix is not to blame for a template that was lost before; whoever mends that asks for a chat by itself.
+    is_wrong = template == "given" or (template == "lost" and session.progress.phase != "verifying")
+    if not is_wrong and _NO_TEMPLATE.search(answer.error or answer.text):
         return "the model has no chat template"
     return None
 

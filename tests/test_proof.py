@@ -264,3 +264,9 @@ def test_the_facts_of_answers_are_those_that_playbooks_know() -> None:
     assert facts(nan) == {"answers.logprobs_finite": False}
     assert facts(dead) == {}
     assert facts(same) == {"adapter.changes_output": False}
+
+
+def test_a_fix_is_not_to_blame_for_a_template_that_was_lost_before() -> None:
+    session = session_with(replace(WELL, template="lost"), phase="verifying")
+    refused = {"path": "/v1/chat/completions", "status": 400, "error": NO_TEMPLATE}
+    assert answered(session, "chat", **refused).outcome is Outcome.ABSTAIN
