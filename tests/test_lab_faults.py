@@ -17,7 +17,7 @@ from playbooks.lab.building import build_fault, whole_sources
 from playbooks.lab.choosing import turns
 from playbooks.lab.faults import Fault, fault_files, fault_named, faults, faults_of, read_fault
 from playbooks.lab.safetensors_file import read_tensors
-from playbooks.library import library_folder, playbook_files
+from playbooks.library import library_folder, load_library, playbook_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,3 +213,23 @@ def test_a_fault_is_found_by_name_alone() -> None:
 
 def test_the_audit_calls_the_whole_model_whole(model: Path) -> None:
     assert audit(model.parent / "whole" / "tiny").troubles == ()
+
+
+def test_what_the_lab_covers() -> None:
+    library = {one.id: one.spec for one in load_library()}
+    ill = [fault for fault in ALL if not fault.is_healthy]
+    assert len(ill) >= 60
+    assert len({fault.cause for fault in ill}) >= 45
+    assert {fault.family for fault in ill} == set(lab_faults.families())
+    symptoms = {fault.spec.symptom or library[fault.cause].symptom for fault in ill}
+    assert symptoms == {"does-not-start", "crashes-while-running", "answers-are-wrong"}
+    assert len([fault for fault in ALL if len(fault.spec.models) > 1]) >= 8
+    assert len([fault for fault in ALL if fault.is_healthy]) >= 8
+
+
+def test_a_third_runs_with_every_test() -> None:
+    chosen = [fault for fault in ALL if fault.spec.third]
+    assert len(chosen) * 3 >= len(ALL)
+    assert {fault.family for fault in chosen} == set(lab_faults.families())
+    assert any(fault.is_healthy for fault in chosen)
+    assert any(len(fault.spec.models) > 1 for fault in chosen)
