@@ -16,6 +16,7 @@ from engine_probe.logs.telling import telling_records
 from engine_probe.run_log import RunLog
 from playbooks.case import new_case
 from playbooks.context import Context, new_session, read_context
+from playbooks.decisions import Begin, Finish
 from playbooks.diagnosis import Diagnosis, Given, diagnose
 from playbooks.effects import Diagnose
 from playbooks.ended_load import diagnose_load
@@ -29,6 +30,7 @@ from tests.recorded_probe import RecordedProbe
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from playbooks.decisions import Decision
     from playbooks.session import Session
 
 DEPLOYMENT = """\
@@ -85,6 +87,14 @@ def load_of(log: str, *end: Event) -> list[Event]:
     ]
 
 
+class DiagnosedOnly:
+    """Begins and ends: no experiment adds to what the log told."""
+
+    def decide(self, session: Session) -> Decision | None:
+        decisions: dict[str, Decision] = {"not begun": Begin(), "deciding": Finish()}
+        return decisions.get(session.progress.phase)
+
+
 async def observed(file: Path, context: Context, tmp_path: Path, load: list[Event]) -> tuple[Session, Diagnosis]:
     """The session up to its decision, and what `diagnose engine.log --deployment FILE` says."""
     deployment = read_deployment(file)
@@ -92,8 +102,7 @@ async def observed(file: Path, context: Context, tmp_path: Path, load: list[Even
     log = RunLog()
     log.open(tmp_path / "engine.log")
     case = new_case(tmp_path / "state", date(2026, 11, 29))
-    policy = Unattended(dry_run=True)
-    driving = drive(session, RecordedProbe(load), policy, lambda *_: None, context=context, case=case, log=log)
+    driving = drive(session, RecordedProbe(load), DiagnosedOnly(), lambda *_: None, context=context, case=case, log=log)
     session = await asyncio.wait_for(driving, 30)
     given = Given("engine.log", Evidence(deployment.models[0], deployment))
     diagnosis = diagnose(telling_records(log.reading()), context.library, context.wrappers, given)
