@@ -20,6 +20,8 @@ from engine_probe.settings import read_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psutil
+
     from engine_probe.launch import Deployment
 
 ENGINE_VARIABLE = "VLLM_CONSOLE_ENGINE"
@@ -145,7 +147,8 @@ def _is_installed_here() -> bool:
 def _running() -> Iterator[Engine]:
     """Pythons of vLLM servers that this user runs on this host, outside containers.
 
-    Others' processes are left alone: to run what they run would be to run their code with our rights.
+    Others' processes are left alone: to run what they run would be to run their code with our rights. What a probe has
+    started is no server of the person's: its engine was chosen for one load, and may be gone with it.
     """
     import psutil  # noqa: PLC0415 -- 20 ms, and most calls find an engine before
 
@@ -154,11 +157,18 @@ def _running() -> Iterator[Engine]:
             words = process.cmdline()
             if not _is_vllm(words) or process.uids().real != os.getuid() or not _shares_our_files(process.pid):
                 continue
+            if _is_of_a_probe(process):
+                continue
         except (psutil.Error, OSError):
             continue
         python = _python_of_command(words)
         if python:
             yield local_engine(python, f"running server (pid {process.pid})")
+
+
+def _is_of_a_probe(process: psutil.Process) -> bool:
+    """Whether a keeper (engine_probe/child) has adopted it."""
+    return any(word.endswith("/child.zip") for one in process.parents() for word in one.cmdline()[:2])
 
 
 def _is_vllm(words: list[str]) -> bool:

@@ -175,6 +175,20 @@ def test_a_running_server_of_this_user_is_found(
     assert [engine.found_by for engine in found] == [f"running server (pid {server.pid})"]
 
 
+def test_what_a_probe_has_started_is_no_running_server(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, stand_in: StandIn, tmp_path: Path
+) -> None:
+    script = write_script(stand_in.folder / "bin" / "vllm", "print('up', flush=True); input()\n")
+    words = [stand_in.python, str(script), "serve"]
+    keeper = write_script(tmp_path / "child.zip", f"import subprocess\nsubprocess.run({words!r})\n")
+    with subprocess.Popen([sys.executable, str(keeper)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as probe:
+        assert probe.stdout is not None
+        assert probe.stdout.readline() == b"up\n"
+        found = [engine for engine in engines.find_engines() if engine.python == stand_in.python]
+        probe.communicate(b"\n")
+    assert found == []
+
+
 # The settings file
 
 
