@@ -123,10 +123,9 @@ async def _run_turn(turn: Turn, bench: Bench, shared: SharedProbe, on_change: On
     with ExitStack() as stack:
         try:
             prepared = _prepare(turn.fault, bench, stack)
+            session, left_behind = await _run_session(turn, prepared, bench, shared, on_change)
         except CannotMake as error:
             return result(skipped=str(error))
-        try:
-            session, left_behind = await _run_session(turn, prepared, bench, shared, on_change)
         except (InputError, EngineError, OSError) as error:
             return result(error=str(error))
         return result(session, left_behind=left_behind)
