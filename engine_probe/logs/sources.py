@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _KINDS = ("docker", "unit", "pod", "ssh")
-_FORMS = {"ssh": "ssh:HOST:PATH"}
+_FORMS = {"ssh": "ssh:HOST:FILE"}
 
 
 class Source(NamedTuple):
@@ -52,7 +52,7 @@ def _far_file(name: str, *, follow: bool) -> list[str]:
 
 
 def parse_source(word: str) -> Source:
-    """A source from the command line: `-`, `docker:NAME`, `unit:NAME`, `pod:[NAMESPACE/]NAME`, `ssh:HOST:PATH`, a path.
+    """A source from the command line: `-`, `docker:NAME`, `unit:NAME`, `pod:[NAMESPACE/]NAME`, `ssh:HOST:FILE`, a path.
 
     A file whose name looks like one of the others is written with a path: `./docker:x`. Raises InputError.
     """

@@ -68,7 +68,7 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     vllm-console diagnose vllm.log
     kubectl logs vllm-0 | vllm-console diagnose --launch "vllm serve acme/chat"
 
-    LOG is a file or - (standard input, also without any LOG), docker:NAME, unit:NAME, pod:NAME or ssh:HOST:PATH.
+    LOG is a file or - (standard input, also without any LOG), docker:NAME, unit:NAME, pod:NAME or ssh:HOST:FILE.
     Exit code: 0 nothing is wrong, 1 a cause was found, 3 something is wrong that no playbook explains, 2 bad input.
     """
     from playbooks.diagnosis_json import as_object

@@ -79,7 +79,7 @@ def logs(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     vllm-console logs docker:vllm --follow --json
 
     SOURCE is a file, - (standard input, also without any SOURCE), docker:NAME, unit:NAME (systemd),
-    pod:[NAMESPACE/]NAME or ssh:HOST:PATH. Bare lines count to the record above them. Secrets are masked.
+    pod:[NAMESPACE/]NAME or ssh:HOST:FILE. Bare lines count to the record above them. Secrets are masked.
     """
     wanted = Wanted(
         levels=None if level is None else frozenset(_NAMED_LEVELS[_NAMED_LEVELS.index(level.upper()) :]),
@@ -117,7 +117,7 @@ def _sources(words: Sequence[str]) -> list[Source]:
         demand_stdin()
     if not words and sys.stdin.isatty():
         raise InputError(
-            "no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, ssh:HOST:PATH, or pipe a log in"
+            "no log is named: write a file, docker:NAME, unit:NAME, pod:NAME, ssh:HOST:FILE, or pipe a log in"
         )
     sources = [parse_source(word) for word in words or ("-",)]
     if len(set(sources)) < len(sources):

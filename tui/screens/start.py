@@ -42,7 +42,7 @@ _CHOICES = (
 
 
 _TALL_FROM = 36
-_LOG_HINT = "A file of any size, or docker:NAME, unit:NAME, pod:NAME. Nothing is loaded."
+_LOG_HINT = "A file of any size, or docker:NAME, unit:NAME, pod:NAME, ssh:HOST:FILE. Nothing is loaded."
 
 
 def draw_start(
@@ -234,7 +234,7 @@ def _trouble_with_log(text: str) -> str | None:
     from engine_probe.logs.sources import parse_source  # noqa: PLC0415 -- the first screen needs nothing of logs
 
     if not text:
-        return "Write the path of a log, or docker:NAME, unit:NAME, pod:NAME."
+        return "Write the path of a log, or docker:NAME, unit:NAME, pod:NAME, ssh:HOST:FILE."
     try:
         source = parse_source(text)
     except InputError as trouble:
