@@ -10,6 +10,7 @@ from playbooks.fixing import takes_a_source, with_value
 from playbooks.session import Session, Step
 from tui.screens.leaving import short_path
 from tui.widgets.checks import checks_body, result_words
+from tui.widgets.clean_text import clean
 from tui.widgets.fixes import find_fix, first_fix, fixes_body, undone_notes
 from tui.widgets.hypotheses import find_hypothesis, first_hypothesis, hypotheses_body
 from tui.widgets.symptom import symptom_body
@@ -115,7 +116,7 @@ def now_line(
         words, style = f"{glyphs.failed} {error.splitlines()[0]}", "$error bold"
     elif session.running is not None and not over:
         since = f"  {running_seconds:.0f} s" if running_seconds >= 1 else ""
-        words = cut(f"{glyphs.running} {session.running}", width - len(since)) + since
+        words = cut(f"{glyphs.running} {clean(session.running)}", width - len(since)) + since
         style = "$accent bold"
     elif over and session.applied_fix is not None and session.report_path:
         words, style = f"{glyphs.done} Verified, kept: {short_path(session.report_path)}", "$success bold"

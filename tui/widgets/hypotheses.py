@@ -82,7 +82,7 @@ def hypotheses_body(
     cause = found[0] if found else session.causes[0]
     below = [part(""), *(_claim_detail(found[1], width, running_seconds) if found else ())]
     if session.no_loads:
-        below += wrapped(f"no experiment can be run here: {session.no_loads}", width, 2, "$warning")
+        below += wrapped(clean(f"no experiment can be run here: {session.no_loads}"), width, 2, "$warning")
     below += [_where(cause)] if width < _WIDE else []
     below += evidence_rows(cause.evidence, width)
     below += wrapped(cause.summary, width, style="$quiet")

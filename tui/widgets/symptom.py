@@ -148,7 +148,7 @@ def _not_yet(session: Session, width: int) -> list[Content]:
     if session.verdict is not None:
         return [*note_rows(session, width), *_arguments(session, width)]
     if session.log_sources:
-        return [part(f"Reading {', '.join(session.log_sources)}; nothing is loaded.", "bold")]
+        return [part(clean(f"Reading {', '.join(session.log_sources)}; nothing is loaded."), "bold")]
     return [
         part("Nothing is wrong so far.", "bold"),
         *wrapped("The load is watched stage by stage; what breaks will stand here.", width, style="$quiet"),
