@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from engine_probe.shared_probe import SharedProbe
+from engine_probe.supervisor import Probe
 from playbooks.kept_cases import find_case
 from playbooks.session import Step
 from tests.test_tui_console import body_of, now_of
@@ -14,7 +18,7 @@ from tui.running import Opening
 from tui.screens.dialogs import Confirm
 from tui.screens.wizard import WizardScreen
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 LOADED = 300.0
 """Seconds: a first load imports vLLM, and other tests may load beside it."""
@@ -47,18 +51,28 @@ async def apply_marked(pilot, screen) -> None:
     await until(pilot, lambda: screen.over or screen.session.progress.phase == "deciding", LOADED)
 
 
-@pytest.mark.parametrize(
-    ("fault", "cause"),
-    [
-        ("kv-cache-too-small-for-max-model-len", "kv-cache-too-small-for-max-model-len"),
-        ("batched-tokens-below-max-num-seqs", "batched-tokens-below-max-num-seqs"),
-        ("weights-cut", "safetensors-file-corrupt"),
-        ("lora-rank-above-limit", "lora-rank-exceeds-max"),
-        ("heads-not-divisible-by-tp", "heads-not-divisible-by-tp"),
-    ],
-)
-async def test_a_fault_is_led_to_a_verified_fix(fault, cause):
-    app = ConsoleApp(real_backend(), opening=Opening(fault=fault), start="wizard")
+FAULTS = {
+    "kv-cache-too-small-for-max-model-len": "kv-cache-too-small-for-max-model-len",
+    "batched-tokens-below-max-num-seqs": "batched-tokens-below-max-num-seqs",
+    "weights-cut": "safetensors-file-corrupt",
+    "lora-rank-above-limit": "lora-rank-exceeds-max",
+    "heads-not-divisible-by-tp": "heads-not-divisible-by-tp",
+}
+
+
+async def test_five_faults_are_led_to_a_verified_fix_on_one_warm_engine(engine):
+    async with Probe(engine) as probe, SharedProbe(probe) as shared:
+        await probe.warm()
+        for fault, cause in FAULTS.items():
+            async with shared.lease() as lease:
+                await lead_to_a_fix(fault, cause, lease)
+            assert lease.left_behind == []
+
+
+async def lead_to_a_fix(fault, cause, lease) -> None:
+    real = real_backend()
+    on_lease = replace(real, open_case=lambda opening: replace(real.open_case(opening), probe=lease))
+    app = ConsoleApp(on_lease, opening=Opening(fault=fault), start="wizard")
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await opened(pilot)
         await go_to(pilot, screen, Step.SYMPTOM)
@@ -73,5 +87,4 @@ async def test_a_fault_is_led_to_a_verified_fix(fault, cause):
         await pilot.press("enter")
         await until(pilot, lambda: screen.over, 60)
         assert "Verified" in now_of(app)
-        state = app.backend.state
-    assert find_case(state, screen.session.case).has_report
+    assert find_case(real.state, screen.session.case).has_report

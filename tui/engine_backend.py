@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from engine_probe.events import Event
     from engine_probe.launch import Deployment
     from playbooks.decisions import Decision
+    from playbooks.replay import ProbeLike
     from playbooks.resuming import Resumable
     from playbooks.session import Session
     from tui.running import CaseRun, Opening
@@ -62,6 +63,8 @@ class EngineCase:
     file_sources: tuple[str, ...] = ()
     """Folders that hold whole files of its models."""
     proof: Proof = field(default_factory=Proof)
+    probe: ProbeLike | None = None
+    """None: one of its own."""
     resume: Resumable | None = None
     """A case that was cut off, and goes on."""
     log: RunLog = field(default_factory=RunLog)
@@ -102,6 +105,7 @@ class EngineCase:
                 verify_grade=self.grades[1],
                 settings={"file_sources": self.file_sources, "proof": self.proof},
                 resume=self.resume,
+                probe=self.probe,
             )
         finally:
             if self.folder is not None:
