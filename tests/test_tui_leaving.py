@@ -124,6 +124,17 @@ async def test_a_signal_ends_the_case_and_two_end_the_console():
     assert app.return_value == 128 + signal.SIGTERM
 
 
+async def test_a_lost_connection_ends_what_runs_and_leaves_the_case_open():
+    run = FakeRun([(samples.LOADING, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await wizard_at(pilot, samples.LOADING)
+        app.end_by_signal(signal.SIGHUP)
+        await until(pilot, lambda: run.finished and app.return_value is not None)
+    assert run.decided == [decide.Begin()]
+    assert app.return_value == 128 + signal.SIGHUP
+
+
 @pytest.mark.parametrize(
     ("session", "code"),
     [
