@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.widgets import Input
 
+from engine_probe.errors import InputError
+from playbooks import resuming
+from playbooks.case import CaseFolder
+from playbooks.cut_off import cut_off
 from playbooks.library import load_library
+from playbooks.resuming import Unfinished
 from playbooks.session import Step
 from tests import tui_samples as samples
 from tests.kept_case_samples import KV, SHORTER, keep_case, kv_deployment
 from tests.test_tui_console import body_of, keys_of, start_at
 from tests.tui_samples import backend, replaying, until, until_still
 from tui.app import ConsoleApp
+from tui.running import Opening
 from tui.screens.case_list import CasesScreen
 from tui.screens.dialogs import AskText
 from tui.screens.monitor import MonitorScreen
@@ -19,6 +27,7 @@ from tui.screens.playbook_list import PlaybooksScreen
 from tui.screens.recorded import RecordedScreen
 from tui.screens.start import StartScreen
 from tui.screens.text_page import TextPage
+from tui.screens.wizard import WizardScreen
 
 
 def console(state) -> ConsoleApp:
@@ -134,3 +143,30 @@ async def test_a_wrong_fault_is_answered_with_the_nearest(tmp_path):
         app.screen.query_one(Input).value = "weights-cutt"
         await pilot.press("enter")
         await until(pilot, lambda: "did you mean" in app.screen.query_one("#about").shown.plain)
+
+
+async def test_a_case_that_was_cut_off_is_offered_first(tmp_path, monkeypatch):
+    case = CaseFolder(tmp_path / "cases" / "2026-11-29-0007")
+    monkeypatch.setattr(resuming, "unfinished", lambda _state: Unfinished(case, tmp_path / "deployment.yaml"))
+    opened = []
+    run = replaying(samples.FAILED)
+    real = replace(backend(run, exports=tmp_path / "exports"), open_case=lambda one: opened.append(one) or run)
+    app = ConsoleApp(real)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await start_at(pilot)
+        await until(pilot, lambda: "Go on with case 2026-11-29-0007" in app.screen.query_one("#choices").shown.plain)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, WizardScreen))
+    assert opened == [Opening(resume="2026-11-29-0007")]
+
+
+def test_only_a_case_that_was_cut_off_can_go_on(tmp_path):
+    with pytest.raises(InputError, match="no case was cut off"):
+        cut_off(tmp_path, "")
+    folder = tmp_path / "cases" / "2026-11-29-0001"
+    folder.mkdir(parents=True)
+    with pytest.raises(InputError, match="no deployment file"):
+        cut_off(tmp_path, folder.name)
+    (folder / "report.md").write_text("# Case\n")
+    with pytest.raises(InputError, match="its report is written"):
+        cut_off(tmp_path, folder.name)
