@@ -19,6 +19,7 @@ _OF_GPUS = ("gpu.free_before_launch_gib", "gpu.used_by_others_gib", "gpu.total_g
 _OF_HOST = ("host.available_gib", "host.total_gib")
 _OF_FILES = ("model.type", "weights.on_disk_gib", "model.max_position_embeddings")
 _GIVE_HOST = "--host-state FILE, a saved `vllm-console monitor --once --json` of that host, or --here"
+_NOT_LOOKED = "it was not looked for"
 _GIVE_LAUNCH = "--deployment FILE"
 
 
@@ -45,7 +46,7 @@ def sources_from_log(session: Session, done: LogsDiagnosed, is_folder_known: boo
     files = _of(session, FILES, _OF_FILES, _GIVE_LAUNCH + ", whose model is on this host")
     if not is_folder_known and done.deployment.path is None:
         files = Source(FILES, missing="the log does not hold them", give=_GIVE_LAUNCH + ", whose model is on this host")
-    return (log, _gpus(session, _GIVE_HOST), files, _launch(session, done))
+    return (log, _gpus(session, _GIVE_HOST, "no state of the host was given"), files, _launch(session, done))
 
 
 def _launch(session: Session, done: LogsDiagnosed) -> Source:
@@ -58,20 +59,20 @@ def _launch(session: Session, done: LogsDiagnosed) -> Source:
     return Source(LAUNCH, missing="the log does not print them", give=_GIVE_LAUNCH)
 
 
-def _gpus(session: Session, give: str) -> Source:
+def _gpus(session: Session, give: str, otherwise: str = _NOT_LOOKED) -> Source:
     """The host's memory counts where there is no GPU: a CPU engine has no other."""
-    gpus, host = _of(session, GPUS, _OF_GPUS, give), _of(session, GPUS, _OF_HOST, give)
+    gpus, host = (_of(session, GPUS, names, give, otherwise) for names in (_OF_GPUS, _OF_HOST))
     if gpus.missing is None:
         return gpus if host.missing is not None else Source(GPUS, f"{gpus.found}; {host.found}")
     return gpus if host.missing is not None else Source(GPUS, f"{host.found}; no GPU: {gpus.missing}")
 
 
-def _of(session: Session, name: str, facts: tuple[str, ...], give: str) -> Source:
-    """What is known of `facts`, in words; missing only when none of them is known."""
+def _of(session: Session, name: str, facts: tuple[str, ...], give: str, otherwise: str = _NOT_LOOKED) -> Source:
+    """What is known of `facts`, in words; missing only when none is known, `otherwise` where no fact says why."""
     found: list[str] = []
     reasons: list[str] = []
     for one in facts:
-        fact = session.facts.get(one, Unknown("it was not looked for"))
+        fact = session.facts.get(one, Unknown(otherwise))
         if isinstance(fact, Known):
             info = info_of(one)
             found.append(f"{info.label} {wording.quantity(fact.value, info.unit)}")
