@@ -11,7 +11,8 @@ from textual.widgets import Input
 from engine_probe.deployment import read_deployment
 from playbooks import decisions as decide
 from playbooks.library import load_library
-from playbooks.session import Step
+from playbooks.proof import BURST
+from playbooks.session import Check, Outcome, Step
 from tests import tui_samples as samples
 from tests.test_from_log import KV, written
 from tests.test_tui_console import body_of, keys_of, now_of, wizard_at
@@ -22,6 +23,9 @@ from tui.running import Opening
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.wizard import WizardScreen
 from tui.screens.wizard_evidence import LogAtLine
+from tui.screens.wizard_text import Look
+from tui.screens.wizard_text import body_of as body_drawn
+from tui.themes.glyphs import UNICODE
 
 
 def console(tmp_path, opening: Opening) -> ConsoleApp:
@@ -171,3 +175,12 @@ async def test_less_likely_claims_are_folded_until_they_are_wanted(size):
         await pilot.press("a")
         await until(pilot, lambda: "Claim number 3" not in body_of(app))
         assert screen.shown is Step.HYPOTHESES
+
+
+def test_while_many_requests_run_the_memory_stands_beside_them_with_its_course():
+    burst = Check(BURST, "many requests at once", "all answered", outcome=Outcome.RUNNING)
+    session = replace(samples.VERIFYING, checks=(*samples.CHECKS[:2], burst))
+    look = Look(Step.VERIFY, {}, running_seconds=34.0, memory_gib=(1.0, 1.5, 1.5))
+    text = body_drawn(session, look, 120, UNICODE).plain
+    assert "▆██ 1.5 GiB  34s" in text
+    assert "1.5 GiB" not in body_drawn(session, replace(look, memory_gib=()), 120, UNICODE).plain

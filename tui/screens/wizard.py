@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,7 +26,7 @@ from tui.widgets.stage_strip import StageStrip
 from tui.widgets.step_header import StepHeader
 from tui.widgets.step_pane import StepPane
 from tui.widgets.top_bar import TopBar
-from tui.widgets.words import Words, part
+from tui.widgets.words import GIB, Words, part
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tui.running import CaseRun, EngineView
 
 SMALLEST = (60, 16)
+_MOST_SAMPLES = 12
+_TICKING = (("experimenting", Step.HYPOTHESES), ("verifying", Step.VERIFY))
 _WIDE_FROM, _TALL_FROM, _LOW_UNDER = 110, 28, 21
 
 
@@ -62,6 +65,7 @@ class WizardScreen(WizardActions):
         self._engine = ""
         self._take_is_due = False
         self._running_since = 0.0
+        self._memory_gib: deque[float] = deque(maxlen=_MOST_SAMPLES)
 
     def compose(self) -> ComposeResult:
         glyphs, clock = self.console.glyphs, self.console.backend.clock
@@ -119,8 +123,11 @@ class WizardScreen(WizardActions):
         sample = newest.get("memory_sample")
         if isinstance(sample, ev.MemorySample):
             self._host = with_sample(self._host, sample)
+            if sample.rss_bytes is not None:
+                self._memory_gib.append(sample.rss_bytes / GIB)
         if "ended" in newest or "failed" in newest:
             self._host = with_sample(self._host, None)
+            self._memory_gib.clear()
 
     def _set_session(self, session: Session) -> None:
         before = self.shown
@@ -176,7 +183,14 @@ class WizardScreen(WizardActions):
 
     @property
     def _view(self) -> Look:
-        return Look(self.shown, self.marked, self.skipped, self.shows_all, self._running_seconds)
+        return Look(
+            self.shown,
+            self.marked,
+            self.skipped,
+            self.shows_all,
+            self._running_seconds,
+            memory_gib=tuple(self._memory_gib) if self.session.progress.phase == "verifying" else (),
+        )
 
     @property
     def _running_seconds(self) -> float:
@@ -191,8 +205,8 @@ class WizardScreen(WizardActions):
         )
 
     def _tick(self) -> None:
-        """An experiment's time stands beside its claim; else one line says how long it takes."""
-        if self.session.progress.phase == "experimenting" and self.shown is Step.HYPOTHESES:
+        """Time stands beside a claim that is tested, memory beside requests; else one line says how long it takes."""
+        if (self.session.progress.phase, self.shown) in _TICKING:
             self.draw()
         else:
             self._draw_now()

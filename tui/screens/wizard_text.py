@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from playbooks.fixing import takes_a_source, with_value
-from playbooks.session import Session, Step
+from playbooks.proof import BURST
+from playbooks.session import Outcome, Session, Step
 from tui.screens.leaving import short_path
 from tui.widgets.checks import checks_body, result_words
 from tui.widgets.clean_text import clean
 from tui.widgets.fixes import find_fix, first_fix, fixes_body, undone_notes
 from tui.widgets.hypotheses import find_hypothesis, first_hypothesis, hypotheses_body
+from tui.widgets.monitor_words import sparkline
 from tui.widgets.symptom import symptom_body
-from tui.widgets.words import GIB, cut, part
+from tui.widgets.words import GIB, cut, gib, part, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tui.widgets.step_pane import Body
 
 _STEPS = tuple(Step)
+_HISTORY_CELLS = 12
 _YOUR_TURN = {
     Step.SYMPTOM: "This is what is wrong; enter goes on to the likeliest causes.",
     Step.HYPOTHESES: "These are the likeliest causes; the arrow → goes on to the fixes.",
@@ -59,6 +62,8 @@ class Look:
     shows_all: bool = False
     running_seconds: float = 0.0
     folds: bool = True
+    memory_gib: tuple[float, ...] = ()
+    """Of the load under verification, newest last."""
 
 
 def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
@@ -72,7 +77,20 @@ def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
         )
     if look.shown is Step.FIX:
         return fixes_body(session, marked, width, glyphs, look.skipped)
-    return checks_body(session, width, glyphs)
+    return checks_body(_with_history(session, look, glyphs), width, glyphs)
+
+
+def _with_history(session: Session, look: Look, glyphs: Glyphs) -> Session:
+    """While many requests run, what the model holds of memory stands beside what is expected, with its course."""
+    if not look.memory_gib:
+        return session
+    course = sparkline(look.memory_gib, max(look.memory_gib), _HISTORY_CELLS, glyphs)
+    measured = f"{course.strip()} {gib(look.memory_gib[-1])} GiB  {seconds(look.running_seconds)}"
+    checks = (
+        replace(check, measured=measured) if check.id == BURST and check.outcome is Outcome.RUNNING else check
+        for check in session.checks
+    )
+    return replace(session, checks=tuple(checks))
 
 
 def with_values(session: Session, values: Mapping[str, str]) -> Session:
