@@ -107,3 +107,24 @@ async def test_a_value_typed_in_one_burst_is_what_was_typed():
         burst(app, "backspace", "9", "left", "left", "7", "enter")
         await until(pilot, lambda: app.screen is screen)
         assert screen.values == {"lower-max-model-len": "14709"}
+
+
+async def test_after_a_failed_value_the_proposal_is_applied_where_it_is_shown():
+    tried = replace(samples.LOWER, new_value="32000", proposed="1408", outcome="did not hold")
+    session = replace(samples.TESTED, fixes=(tried, samples.RAISE))
+    run = FakeRun([(session, None)], samples.whole_case)
+    app = ConsoleApp(backend(run), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        screen = await wizard_at(pilot, session)
+        await pilot.press("right", "up", "v")
+        await until(pilot, lambda: app.screen.query(Input) and app.screen.query_one(Input).has_focus)
+        app.screen.query_one(Input).value = "1408"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is screen)
+        assert "→ 1,408" in body_of(app)
+        assert "did not hold" not in body_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await until(pilot, lambda: app.screen.query("#answers"))
+        await pilot.press("enter")
+        await until(pilot, lambda: decide.ApplyFix(tried.id, "1408") in run.decided)

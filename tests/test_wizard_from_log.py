@@ -23,9 +23,10 @@ from tui.running import Opening
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.wizard import WizardScreen
 from tui.screens.wizard_evidence import LogAtLine
-from tui.screens.wizard_text import Look
+from tui.screens.wizard_text import Look, first_choices
 from tui.screens.wizard_text import body_of as body_drawn
 from tui.themes.glyphs import UNICODE
+from tui.widgets.fixes import fixes_body
 
 
 def console(tmp_path, opening: Opening) -> ConsoleApp:
@@ -126,11 +127,57 @@ async def test_a_fix_is_skipped_and_taken_in_again():
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await wizard_at(pilot, samples.TESTED)
         await at_step(pilot, screen, Step.FIX)
+        marked = screen.marked[Step.FIX]
         await pilot.press("s")
-        await until(pilot, lambda: screen.marked[Step.FIX] == "raise-kv-memory")
-        assert "skipped" in body_of(app)
-        await pilot.press("down", "down", "down", "s")
+        await until(pilot, lambda: body_of(app).count("skipped") == 1)
+        assert screen.marked[Step.FIX] == marked
+        await pilot.press("s")
         await until(pilot, lambda: "skipped" not in body_of(app))
+
+
+def test_after_a_value_that_failed_the_mark_goes_to_a_fix_that_is_not_left_out():
+    third = replace(samples.LOWER, id="third")
+    failed = replace(samples.LOWER, outcome="did not hold")
+    session = replace(samples.TESTED, fixes=(failed, samples.RAISE, third))
+    marked = {Step.HYPOTHESES: None, Step.FIX: failed.id}
+    assert first_choices(session, marked, frozenset({samples.RAISE.id}))[Step.FIX] == "third"
+
+
+def with_impossible(count):
+    greyed = tuple(replace(samples.FP8, id=f"no-{n}", title=f"impossible {n}") for n in range(count))
+    return replace(samples.TESTED, fixes=(samples.LOWER, *greyed))
+
+
+async def test_fixes_that_are_not_possible_are_one_line_until_they_are_wanted():
+    session = with_impossible(4)
+    app = ConsoleApp(backend(FakeRun([(session, None)])), start="wizard")
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await wizard_at(pilot, session)
+        await at_step(pilot, screen, Step.FIX)
+        await until(pilot, lambda: "4 more are not possible here: a shows why" in body_of(app))
+        assert "impossible" not in body_of(app)
+        await pilot.press("a", "down")
+        await until(pilot, lambda: "impossible 3" in body_of(app) and screen.marked[Step.FIX] == "no-0")
+        await pilot.press("v")
+        await until(pilot, lambda: "Not possible: the CPU engine" in keys_of(app))
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: "Not possible: the CPU engine" in keys_of(app))
+        await pilot.press("a")
+        await until(pilot, lambda: "impossible" not in body_of(app))
+        assert screen.marked[Step.FIX] == samples.LOWER.id
+
+
+def test_fixes_that_read_alike_say_which_cause_each_is_of():
+    twins = tuple(replace(samples.LOWER, id=name, title="gpus → ?") for name in ("one", "two"))
+    causes = tuple(
+        replace(samples.CAUSE, id=fix.id, title=f"cause of {fix.id}",
+                hypotheses=(replace(samples.OTHERS, fixes=(fix.id,)),))
+        for fix in twins
+    )  # fmt: skip
+    session = replace(samples.TESTED, causes=causes, fixes=(*twins, samples.RAISE))
+    text = fixes_body(session, None, 80, UNICODE).plain
+    assert "for: cause of one" in text
+    assert text.count("for: ") == 2
 
 
 async def test_another_fix_takes_the_place_of_the_applied_one():

@@ -50,6 +50,8 @@ class WizardMoment:
 
     has_more_causes: bool = False
     """Some causes or claims are folded away, or would be."""
+    has_more_fixes: bool = False
+    """Some that are not possible are folded away, or would be."""
     shows_all: bool = False
     has_line: bool = False
     """What is marked has a line in a log that is there."""

@@ -8,6 +8,7 @@ from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop,
 from playbooks.diagnose import allowed
 from playbooks.fixing import takes_a_source
 from playbooks.session import Step, Verdict
+from tui.widgets.fixes import value_to_apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +51,12 @@ def _can_apply(moment: Moment) -> bool:
 
 def _may_apply(moment: Moment, fix: FixOption) -> bool:
     """At once, or in the place of the one that is applied."""
-    if allows(moment, ApplyFix(fix.id, fix.new_value if fix.proposed is not None else None)):
-        return True
     session = moment.session
-    if session is None or session.applied_fix in (None, fix.id) or fix.unavailable or fix.by_hand:
+    if session is None:
+        return False
+    if allows(moment, ApplyFix(fix.id, value_to_apply(session, fix))):
+        return True
+    if session.applied_fix in (None, fix.id) or fix.unavailable or fix.by_hand:
         return False
     return session.no_loads is None and allows(moment, Undo())
 
@@ -64,6 +67,27 @@ def _can_edit(moment: Moment) -> bool:
     if session is None or session.applied_fix is not None or fix is None or fix.steps:
         return False
     return _can_apply(moment) or (moment.shown is Step.FIX and takes_a_source(fix, session))
+
+
+def _has_fix(moment: Moment) -> bool:
+    return moment.shown is Step.FIX and moment.fix is not None
+
+
+def why_not(moment: Moment, *, of_value: bool = False) -> str:
+    """Why the marked fix cannot be applied, or takes no other value, in one sentence."""
+    session, fix = moment.session, moment.fix
+    if session is None or fix is None:
+        return "No fix is marked."
+    reasons = (
+        (fix.unavailable, f"Not possible: {fix.unavailable}"),
+        (fix.by_hand, "This is done by hand: y copies the command."),
+        (session.no_loads, f"Nothing is applied here: {session.no_loads}"),
+        (session.running, f"Not while something runs: {session.running}"),
+        (of_value and fix.steps, "A fix in several steps has no one value."),
+        (session.applied_fix, f"{session.applied_fix} is applied: u undoes it first."),
+        (moment.over, "The case has ended."),
+    )
+    return next((words for holds, words in reasons if holds), "The case takes no fix now.")
 
 
 def _can_keep(moment: Moment) -> bool:
@@ -90,6 +114,8 @@ CONDITIONS: dict[str, Callable[[Moment], bool]] = {
     "test": _can_test,
     "apply": _can_apply,
     "edit": _can_edit,
+    "no edit": lambda moment: _has_fix(moment) and not _can_edit(moment),
+    "no apply": lambda moment: _has_fix(moment) and not _can_apply(moment) and not _can_go_on(moment),
     "skip": lambda moment: _can_skip(moment) and not moment.wizard.is_skipped,
     "unskip": lambda moment: _can_skip(moment) and moment.wizard.is_skipped,
     "keep": _can_keep,

@@ -18,6 +18,7 @@ from tui.screens.base import when_whole
 from tui.screens.wizard_actions import WizardActions
 from tui.screens.wizard_evidence import line_shown
 from tui.screens.wizard_text import Look, body_of, first_choices, next_to_show, now_line, with_sample, with_values
+from tui.widgets.fixes import folded_fixes
 from tui.widgets.hypotheses import find_hypothesis, has_folded
 from tui.widgets.key_bar import KeyBar
 from tui.widgets.live_log import REFRESH_SECONDS, LiveLog
@@ -140,7 +141,7 @@ class WizardScreen(WizardActions):
         version = session.facts.get("engine.vllm_version")
         if isinstance(version, Known):
             self._engine = f"vLLM {version.value}"
-        for step, choice in first_choices(session, self.marked).items():
+        for step, choice in first_choices(session, self.marked, self.skipped).items():
             self.marked[step] = choice
         self.driver.go_on_leaving(session)
         self.go_on_with(session)
@@ -247,6 +248,7 @@ class WizardScreen(WizardActions):
         is_idle = session.running is None and session.symptom is not None
         return WizardMoment(
             has_more_causes=self.shown is Step.HYPOTHESES and has_folded(session, marked),
+            has_more_fixes=self.shown is Step.FIX and bool(folded_fixes(session, None)),
             shows_all=self.shows_all,
             has_line=line_shown(session, self.shown, self.marked) is not None,
             is_skipped=self.marked.get(Step.FIX) in self.skipped,

@@ -26,13 +26,14 @@ from tui.screens.wizard_evidence import LogAtLine, line_shown
 from tui.screens.wizard_keeps import KeepsSessions
 from tui.screens.wizard_text import with_values
 from tui.widgets.choice_list import ChoiceList
-from tui.widgets.fixes import copied_of, find_fix, fix_detail, in_order
+from tui.widgets.fixes import copied_of, find_fix, first_fix, fix_detail, value_to_apply
 from tui.widgets.hypotheses import find_hypothesis
 from tui.widgets.live_log import LiveLog
 from tui.widgets.log_view import LogView
 from tui.widgets.step_header import STEPS
 from tui.widgets.step_pane import StepPane
 from tui.widgets.words import lines, part, wrapped
+from tui.wizard_conditions import why_not
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +112,7 @@ class WizardActions(KeepsSessions):
         fix = self.marked_fix()
         if fix is None:
             return
-        value = fix.new_value if fix.proposed is not None else None
+        value = value_to_apply(self.session, fix)
         width = self._dialog_width()
         files = [] if self.driver.run.temporary else will_change(self.session.deployment, fix)
         kept = [row for words in files for row in wrapped(words, width, 0, "$quiet")]
@@ -166,14 +167,11 @@ class WizardActions(KeepsSessions):
         return max(min(90, self.size.width * 94 // 100 - 6), 24)
 
     def do_skip_fix(self) -> None:
-        """Left out, not undone: it stands last, and can be taken in again."""
+        """Left out, not undone: the mark stays, so that the same key takes it in again."""
         fix = self.marked_fix()
         if fix is None:
             return
         self.skipped |= {fix.id}
-        following = [one for one in in_order(self.session, self.skipped) if one.id not in self.skipped]
-        if following:
-            self.marked[Step.FIX] = following[0].id
         self.draw()
 
     def do_unskip_fix(self) -> None:
@@ -188,6 +186,22 @@ class WizardActions(KeepsSessions):
     def do_likeliest(self) -> None:
         self.shows_all = False
         self.draw()
+
+    do_all_fixes = do_all_causes
+
+    def do_possible_fixes(self) -> None:
+        """The mark does not stay on what is folded away."""
+        self.shows_all = False
+        fix = self.marked_fix()
+        if fix is not None and fix.unavailable is not None:
+            self.marked[Step.FIX] = first_fix(self.session, self.skipped)
+        self.draw()
+
+    def do_say_why_no_edit(self) -> None:
+        self.tell(why_not(self.moment(), of_value=True), style="$warning")
+
+    def do_say_why_no_fix(self) -> None:
+        self.tell(why_not(self.moment()), style="$warning")
 
     def do_undo(self) -> None:
         fix = next((one for one in self.session.fixes if one.id == self.session.applied_fix), None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from textual.content import Content
 
     from engine_probe.events import MemorySample
+    from playbooks.session import FixOption
     from tui.themes.glyphs import Glyphs
     from tui.widgets.memory_pane import HostView
     from tui.widgets.step_pane import Body
@@ -76,7 +77,8 @@ def body_of(session: Session, look: Look, width: int, glyphs: Glyphs) -> Body:
             session, marked, width, glyphs, look.running_seconds, shows_all=look.shows_all, folds=look.folds
         )
     if look.shown is Step.FIX:
-        return fixes_body(session, marked, width, glyphs, look.skipped)
+        shows_all = look.shows_all or not look.folds
+        return fixes_body(session, marked, width, glyphs, look.skipped, shows_all=shows_all)
     return checks_body(_with_history(session, look, glyphs), width, glyphs)
 
 
@@ -97,23 +99,28 @@ def with_values(session: Session, values: Mapping[str, str]) -> Session:
     """The session whose fixes have the values that a person chose: list, difference and question say the same."""
     if session.applied_fix is not None or not values:
         return session
-    fixes = (
-        with_value(fix, session, values[fix.id])
-        if fix.id in values and (fix.unavailable is None or takes_a_source(fix, session))
-        else fix
-        for fix in session.fixes
-    )
+    fixes = (_with_value(fix, session, values[fix.id]) if fix.id in values else fix for fix in session.fixes)
     return replace(session, fixes=tuple(fixes))
 
 
-def first_choices(session: Session, marked: Mapping[Step, str | None]) -> dict[Step, str | None]:
+def _with_value(fix: FixOption, session: Session, value: str) -> FixOption:
+    """What came of another value is not what comes of this one."""
+    if fix.unavailable is not None and not takes_a_source(fix, session):
+        return fix
+    chosen = with_value(fix, session, value)
+    return chosen if chosen.new_value == fix.new_value else replace(chosen, outcome="not tried")
+
+
+def first_choices(
+    session: Session, marked: Mapping[Step, str | None], skipped: frozenset[str] = frozenset()
+) -> dict[Step, str | None]:
     """What to mark where nothing is marked, or where the marked choice is gone."""
     fresh: dict[Step, str | None] = {}
     if find_hypothesis(session, marked.get(Step.HYPOTHESES)) is None:
         fresh[Step.HYPOTHESES] = first_hypothesis(session)
     fix = find_fix(session, marked.get(Step.FIX))
     if fix is None or (fix.outcome == "did not hold" and session.applied_fix is None):
-        fresh[Step.FIX] = first_fix(session)
+        fresh[Step.FIX] = first_fix(session, skipped)
     return fresh
 
 

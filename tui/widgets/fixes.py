@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from playbooks.fix_values import shown_value
+from playbooks.fixing import cause_of
 from playbooks.from_log import command_with
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
@@ -20,17 +22,30 @@ if TYPE_CHECKING:
 _WIDE = 100
 _LABEL = 11
 _RISK = 16
+_FOLDED_FROM = 2
+"""One that is not possible takes no more rows than the line that stands for it."""
 
 
 def find_fix(session: Session | None, marked: str | None) -> FixOption | None:
     return next((fix for fix in session.fixes if fix.id == marked), None) if session else None
 
 
-def first_fix(session: Session) -> str | None:
-    """The first that can be applied and was not tried, else the first."""
+def first_fix(session: Session, skipped: frozenset[str] = frozenset()) -> str | None:
+    """The first that can be applied, was not tried and is not left out; else the first that can be tried; else any."""
     usable = [fix for fix in session.fixes if fix.unavailable is None and fix.outcome == "not tried"]
-    chosen = (usable or list(session.fixes))[:1]
+    wanted = [fix for fix in usable if fix.id not in skipped]
+    chosen = (wanted or usable or list(session.fixes))[:1]
     return chosen[0].id if chosen else None
+
+
+def value_to_apply(session: Session, fix: FixOption) -> str | None:
+    """What the decision has to carry, so that what is shown is what is applied; None: `session` has just that value.
+
+    After a value that failed, the case goes on with that one: the playbook's own has to be said again.
+    """
+    own = find_fix(session, fix.id)
+    is_the_cases = own is not None and own.new_value == fix.new_value and fix.proposed is None
+    return None if fix.steps or is_the_cases else fix.new_value
 
 
 def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
@@ -43,27 +58,57 @@ def diff_rows(diff: tuple[str, ...], width: int) -> list[Content]:
 
 
 def fixes_body(
-    session: Session, marked: str | None, width: int, glyphs: Glyphs, skipped: frozenset[str] = frozenset()
+    session: Session,
+    marked: str | None,
+    width: int,
+    glyphs: Glyphs,
+    skipped: frozenset[str] = frozenset(),
+    *,
+    shows_all: bool = True,
 ) -> Body:
-    """`skipped`: what a person leaves out; it stands last."""
+    """`skipped`: what a person leaves out. What is not possible is folded into one line unless `shows_all`."""
     if not session.fixes:
         words = "No fix yet: fixes follow from a confirmed claim." if session.verdict is None else "No fix was found."
         return Body(above=part(words, "$quiet"))
     columns = _columns(session, width)
     choices = [Choice(None, (_heading(width, columns),))]
-    choices += [
-        Choice(fix.id, _option_rows(fix, width, columns, glyphs, is_skipped=fix.id in skipped))
-        for fix in in_order(session, skipped)
-    ]
+    folded = () if shows_all else folded_fixes(session, marked)
+    whose = _causes_of_twins(session)
+    for one in _in_order(session):
+        if one not in folded:
+            rows = _option_rows(one, width, columns, glyphs, is_skipped=one.id in skipped)
+            rows += tuple(wrapped(whose[one.id], width - 4, 2, "$quiet", most=1)) if one.id in whose else ()
+            choices.append(Choice(one.id, rows))
+    if folded:
+        words = "1 more is" if len(folded) == 1 else f"{len(folded)} more are"
+        choices.append(Choice(None, (part(f"  {words} not possible here: a shows why", "$quiet"),)))
     fix = find_fix(session, marked)
     below = [part(""), *_why_not_here(session, width), *fix_detail(fix, width)] if fix else []
     below += _as_command(session, fix, width) if fix and session.no_loads else []
     return Body(above=lines(_undone_rows(session, width)), choices=tuple(choices), marked=marked, below=lines(below))
 
 
-def in_order(session: Session, skipped: frozenset[str]) -> list[FixOption]:
-    """By priority; what is not possible or left out comes last."""
-    return sorted(session.fixes, key=lambda fix: (fix.id in skipped, fix.unavailable is not None))
+def _in_order(session: Session) -> list[FixOption]:
+    """By priority; what is not possible comes last. What is left out keeps its place: the same key takes it in."""
+    return sorted(session.fixes, key=lambda fix: fix.unavailable is not None)
+
+
+def folded_fixes(session: Session, marked: str | None) -> tuple[FixOption, ...]:
+    """What is not possible, where something else is: it stands between a person and what the marked fix does."""
+    if all(fix.unavailable is not None for fix in session.fixes):
+        return ()
+    impossible = [fix for fix in session.fixes if fix.unavailable is not None and fix.id != marked]
+    return tuple(impossible) if len(impossible) >= _FOLDED_FROM else ()
+
+
+def _causes_of_twins(session: Session) -> dict[str, str]:
+    """Fixes that read the same, each with the cause that it is of."""
+    counts = Counter(fix.title for fix in session.fixes)
+    return {
+        fix.id: f"for: {clean(cause.title)}"
+        for fix in session.fixes
+        if counts[fix.title] > 1 and (cause := cause_of(fix, session)) is not None
+    }
 
 
 def _why_not_here(session: Session, width: int) -> list[Content]:
