@@ -62,11 +62,13 @@ def step(session: Session, happening: Event | Decision | Done, context: Context)
     return _on_decision(session, happening, context)
 
 
-def allowed(session: Session, decision: Decision) -> bool:
+def allowed(session: Session, decision: Decision) -> bool:  # noqa: PLR0911 - one a kind
     """Whether `decision` does something now. A screen greys what is not allowed."""
     phase = session.progress.phase
+    if session.no_loads is not None and isinstance(decision, (Begin, RunExperiment, ApplyFix)):
+        return False
     if isinstance(decision, (Begin, BeginFromLog)):
-        return phase == "not begun" and (isinstance(decision, BeginFromLog) or session.no_loads is None)
+        return phase == "not begun" or (isinstance(decision, Begin) and _was_stopped(session))
     if isinstance(decision, Stop):
         is_busy = phase in ("observing", "verifying") and bool(session.progress.open)
         return is_busy or phase in ("experimenting", "writing")
@@ -75,13 +77,18 @@ def allowed(session: Session, decision: Decision) -> bool:
     if isinstance(decision, Undo):
         return phase == "deciding" and session.applied_fix is not None
     if isinstance(decision, RunExperiment):
-        return phase == "deciding" and session.applied_fix is None and session.no_loads is None
+        return phase == "deciding" and session.applied_fix is None
     fixes = {fix.id: fix for fix in session.fixes}
     option = fixes.get(decision.fix)
     if option is not None and option.unavailable is not None and decision.value is not None:
         option = with_value(option, session, decision.value)
     usable = option is not None and option.unavailable is None and option.by_hand is None
-    return phase == "deciding" and session.applied_fix is None and session.no_loads is None and usable
+    return phase == "deciding" and session.applied_fix is None and usable
+
+
+def _was_stopped(session: Session) -> bool:
+    """Before it was decided what is wrong: the loads can begin once more."""
+    return session.progress.phase == "deciding" and session.verdict == "stopped" and session.applied_fix is None
 
 
 def _on_decision(session: Session, decision: Decision, context: Context) -> Answer:  # noqa: PLR0911 - one a kind

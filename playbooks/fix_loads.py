@@ -137,6 +137,8 @@ def on_answer(session: Session, event: RequestAnswered | BurstAnswered, context:
     other = fix_checks.asked_beside(event.id)
     if other is not None and isinstance(event, RequestAnswered):
         judged: Check | None = fix_checks.judge_beside(_check(session, event.id), event)
+        if judged is not None and judged.outcome is Outcome.FAIL and is_another_case(session, other):
+            judged = _of_another_case(session, judged)
     else:
         judged = verifying.judge_answer(session, event, context)
     if judged is None:  # a model that pools, and the path is not for it
@@ -178,24 +180,35 @@ def _judge_step(session: Session) -> Session:
 
 
 def is_another_case(session: Session, model: str) -> bool:
-    """It was never loaded before a fix of another one was tried, and no step changes it: nobody knows it to be well.
+    """It never served before a fix of another one was tried, and the fix is none of it: a fault of its own is no reason
+    against the fix.
 
-    Where it was loaded, be it that it failed beside the other, all of them have to come up.
+    Where a step changes it, or how the models start, it has to come up, though it failed beside the other before.
     """
-    known = {session.model, *session.progress.observed, *(one.launch for one in _steps(session))}
-    return _is_last(session) and model not in known
+    steps = _steps(session)
+    if not _is_last(session) or any(one.key.startswith(_OF_THE_START) for one in steps):
+        return False
+    well = set(session.progress.observed) - set(session.progress.failed_too)
+    return model not in {session.model, *well, *(one.launch for one in steps)}
 
 
 def with_another_case(session: Session, event: Failed) -> Session:
     """The verification goes on without it, and says so."""
     model = event.model or ""
-    reason = (
-        f"{model} was loaded for the first time, and failed: {event.reason}. That is another case: begin again for it"
-    )
-    check = replace(
-        _check(session, fix_checks.beside_check(model)), outcome=Outcome.ABSTAIN, optional=True, reason=reason
-    )
-    return replace(_with_checked(session, check), notes=(*session.notes, reason))
+    root = seen_of(session, model).root
+    session = _with_checked(session, _of_another_case(session, _check(session, fix_checks.beside_check(model))))
+    file = session.deployment.path
+    way = f"go on with it: vllm-console wizard --deployment {file}" if file is not None else "begin again for it"
+    why = exception_line(root) if root is not None else event.reason
+    note = f"{_check(session, fix_checks.beside_check(model)).reason}: {why}. That is another case; {way}"
+    return replace(session, notes=(*session.notes, note))
+
+
+def _of_another_case(session: Session, check: Check) -> Check:
+    model = fix_checks.asked_beside(check.id) or ""
+    is_known = model in session.progress.failed_too
+    reason = "failed before too, and still does" if is_known else "was loaded for the first time, and failed"
+    return replace(check, outcome=Outcome.ABSTAIN, optional=True, reason=f"{model} {reason}")
 
 
 def on_another_case_ended(session: Session, context: Context) -> Answer:

@@ -31,9 +31,11 @@ _OF_THE_END = "load."
 
 
 def begin(session: Session, context: Context) -> Answer:
-    """Load the deployment as it is."""
+    """Load the deployment as it is; where that was stopped before, from the beginning."""
     queue = tuple(launch.name for launch in session.deployment.models)
-    return _load_next(with_progress(session, phase="observing", queue=queue), context)
+    session = replace(session, symptom=None, causes=(), fixes=(), checks=(), verdict=None, step=Step.SYMPTOM)
+    session = with_progress(session, phase="observing", queue=queue, failed=None, failed_too=(), requests=(), asking=())
+    return _load_next(with_progress(session, trials=(), is_diagnosed=False), context)
 
 
 def served_by_another(session: Session, ready: Ready) -> str | None:
@@ -131,6 +133,8 @@ def _on_failed(session: Session, event: Failed) -> Session:
     if session.progress.stopping:
         return session
     if session.progress.failed is not None or session.progress.is_diagnosed:
+        if session.progress.failed is not None:
+            session = with_progress(session, failed_too=(*session.progress.failed_too, model))
         return _noted(session, f"{model} failed too: {event.reason}")
     session = replace(looking_at(session, model), model=model)
     told = facts_at_failure(

@@ -96,6 +96,8 @@ class Progress:
     """Models that served when this one failed: a fix is verified beside them."""
     observed: tuple[str, ...] = ()
     """Models that were loaded before any fix."""
+    failed_too: tuple[str, ...] = ()
+    """Those of them that failed beside the model that the case is about."""
     fix_step: int = 0
     """The step of the applied fix that is under way, from 0."""
     written: int = 0

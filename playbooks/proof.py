@@ -183,6 +183,7 @@ def verdict_words(session: Session) -> str:
         parts.append(WARM_ONLY)
     if session.verdict in ("verified", "healthy"):
         parts.append(not_decided(session.checks))
+        parts += [one.reason or "" for one in session.checks if one.outcome is Outcome.ABSTAIN and one.optional]
     return "; ".join(part for part in parts if part)
 
 

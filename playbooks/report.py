@@ -99,6 +99,7 @@ def beside_lines(session: Session) -> list[str]:
         lines.append(f"meanwhile {', '.join(names)} {'was' if len(names) == 1 else 'were'} loading{stage}")
     if "serving" in values:
         lines.append(f"beside it {', '.join(values['serving'].split())} served")
+    lines += [f"{name} failed too: a fix of {session.model} need not mend it" for name in session.progress.failed_too]
     return lines
 
 

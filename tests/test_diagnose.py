@@ -246,7 +246,7 @@ async def test_a_failure_that_no_playbook_knows(file: Path, context: Context) ->
     assert session.verdict == "unexplained"
     assert session.symptom is not None
     assert session.symptom.headline == "ValueError: the moon is in the wrong house"
-    assert session.causes == session.fixes == ()
+    assert (session.causes, session.fixes) == ((), ())
 
 
 async def test_a_cover_message_alone_is_no_headline(file: Path, context: Context) -> None:
@@ -511,6 +511,10 @@ def test_stop_before_anything_is_known(file: Path, context: Context) -> None:
     session, effects = take(begin(file), [Begin(), Started("tiny"), Stop(), Ended("tiny")], context)
     assert session.verdict == "stopped"
     assert StopLoad("tiny") in effects
+    assert allowed(session, Begin())
+    session, effects = take(session, [Begin(), *recorded_loads()[0]], context)
+    assert (session.verdict, session.causes[0].id) == (None, KV)
+    assert not allowed(session, Begin())
 
 
 def test_what_is_not_allowed_changes_nothing(file: Path, context: Context) -> None:

@@ -10,6 +10,8 @@ import pytest
 from engine_probe.deployment import read_deployment
 from playbooks.context import Context, read_context
 from playbooks.decisions import ApplyFix, Begin, Decision, Finish
+from playbooks.proof import verdict_words
+from playbooks.report import symptom_lines
 from playbooks.session import Outcome, Session
 from playbooks.unattended import Unattended
 from tests.memory_logs import failed, v1
@@ -178,3 +180,31 @@ async def test_three_models_get_a_share_each_in_three_steps(tmp_path: Path, cont
     assert [one.launch for one in steps] == ["code", "draft", "chat"]
     assert [pool_mib(one) for one in read_deployment(file).models] == [233, 233, 233]
     assert {one.outcome for one in session.checks if one.id.startswith(("step-", "beside-"))} == {Outcome.PASS}
+
+
+def two_faults(launch: Launch, _up: Mapping[str, Launch]) -> str | None:
+    """chat has a fault of its own, and code is longer than its model."""
+    if launch.name == "chat":
+        return v1("0.13.0", failed("ValueError: the moon is in the wrong house", "v1/x.py:f"))
+    words = (
+        "ValueError: User-specified max_model_len (8192) is greater than the derived max_model_len "
+        "(max_position_embeddings=4096)"
+    )
+    return None if launch.args.get("max-model-len") != 8192 else v1("0.13.0", failed(words, "config/model.py:f"))
+
+
+async def test_a_fault_of_another_model_that_was_there_before_is_no_reason_against_a_fix(
+    tmp_path: Path, context: Context
+) -> None:
+    file = tmp_path / "deployment.yaml"
+    models = "  - {name: code, model: acme/code, args: {max-model-len: 8192}}\n  - {name: chat, model: acme/chat}\n"
+    file.write_text(f"start: parallel\nmodels:\n{models}", encoding="utf-8")
+    session = await run(file, context, RuledProbe(two_faults))
+    assert (session.verdict, session.model) == ("verified", "code")
+    assert read_deployment(file).models[0].args["max-model-len"] != 8192
+    check = next(one for one in session.checks if one.id == "beside-chat")
+    assert (check.outcome, check.reason) == (Outcome.ABSTAIN, "chat failed before too, and still does")
+    assert "chat failed too: a fix of code need not mend it" in symptom_lines(session)
+    (_, note) = session.notes
+    assert f"vllm-console wizard --deployment {file}" in note
+    assert "chat failed before too" in verdict_words(session)
