@@ -1,10 +1,12 @@
 """A playbook drafted from a case: its wording from the real error, its samples from the real log, the fix that held.
 
-It is valid as it stands (`playbooks check`); what only a person knows is said in its comments.
+It is valid as it stands (`playbooks check`), and speaks only where no other playbook explains; what only a person
+knows is said in its comments.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +14,12 @@ import msgspec
 
 from engine_probe.errors import InputError
 from engine_probe.facts import Known
+from engine_probe.logs.lines import PROBE_LOGGER
 from engine_probe.redact import mask
 from engine_probe.yaml_edit import rendered
 from playbooks.check import problems
 from playbooks.draft_claims import fixes_and_claims
-from playbooks.draft_pattern import message_of, pattern_of
+from playbooks.draft_pattern import addresses_in, message_of, neutral, pattern_of
 from playbooks.patterns import CompiledWording
 from playbooks.schema import Match, NoMatch, Playbook, Samples, Symptoms, Tested, Wording
 from playbooks.template import check_name
@@ -31,7 +34,10 @@ if TYPE_CHECKING:
 _COVER = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 _FINE = "INFO: Application startup complete."
 _LONGEST_SAMPLE, _LONGEST_TITLE = 600, 90
-_MOST_OTHER_LINES = 2
+_MOST_OTHER_LINES, _LEAST_WORDS = 2, 8
+_WORD = re.compile(r"[A-Za-z]{2,}")
+_IS_EXPLAINED = 0.5
+"""From this confidence on a cause without a proved fix counts as known."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,14 @@ def draft_of(
     return chosen, _text(spec, session)
 
 
+def explained_by(session: Session, ids: Iterable[str]) -> Cause | None:
+    """The cause that a playbook in `ids` explains already: its fix held, or it is likely. None: a draft is of use."""
+    cause = _cause(session)
+    if cause is None or cause.id not in ids:
+        return None
+    return cause if held_fix(session) is not None or cause.confidence >= _IS_EXPLAINED else None
+
+
 def _cause(session: Session) -> Cause | None:
     """The one whose fix held, else the likeliest."""
     fix = held_fix(session)
@@ -89,13 +103,16 @@ def _playbook(
 ) -> Playbook:
     symptom = session.symptom
     assert symptom is not None
-    sample = mask(" ".join(symptom.headline.split()))[:_LONGEST_SAMPLE]
-    wording = Wording(id="as-seen", log=pattern_of(sample, _names(session)))
-    facts = CompiledWording(wording).captured(sample) or {}
-    fixes, claims = fixes_and_claims(session, held_fix(session), facts, known.specs.get(cause.id if cause else ""))
+    seen = mask(" ".join(symptom.headline.split()))[:_LONGEST_SAMPLE]
+    pattern = pattern_of(seen, (*_names(session), *addresses_in(seen)))
+    wording = Wording(id="as-seen", log=pattern, certainty="possible")
+    captured = CompiledWording(wording).captured
+    sample = neutral(seen) if captured(neutral(seen)) is not None else seen
+    source = known.specs.get(cause.id if cause else "")
+    fixes, claims = fixes_and_claims(session, held_fix(session), captured(seen) or {}, source)
     return Playbook(
         playbook=name,
-        title=_title(symptom.headline),
+        title=source.title if source is not None else _title(symptom.headline),
         summary=f"Drafted from case {session.case or 'of an unkept session'}: say here in three lines what happens.",
         family=family,  # type: ignore[arg-type]
         kind=cause.kind if cause is not None and cause.kind else "configuration",  # type: ignore[arg-type]
@@ -103,9 +120,10 @@ def _playbook(
         layer=(cause.layer if cause is not None else None) or symptom.layer or "outside",  # type: ignore[arg-type]
         stage=symptom.stage or (cause.stage if cause is not None else None) or "config",  # type: ignore[arg-type]
         symptoms=Symptoms(any=[wording]),
-        samples=Samples(match=[Match(line=sample, facts=facts)], no_match=_no_match(wording, lines)),
+        samples=Samples(match=[Match(line=sample, facts=captured(sample) or {})], no_match=_no_match(wording, lines)),
         hypotheses=claims,
         fixes=fixes,
+        general=True,
         tested=_tested(session, fixes, today),
     )
 
@@ -116,21 +134,28 @@ def _names(session: Session) -> tuple[str, ...]:
 
 
 def _title(headline: str) -> str:
-    text = message_of(mask(headline))
+    """The error's first sentence, without what it says in brackets."""
+    whole = neutral(message_of(mask(headline)))
+    text = re.split(r"[.;:,]? (?:\(|(?<=[.;] ))", whole, maxsplit=1)[0].strip() or whole
     if len(text) <= _LONGEST_TITLE:
         return text
     return text[: _LONGEST_TITLE - 2].rpartition(" ")[0] + " …"
 
 
 def _no_match(wording: Wording, lines: Iterable[str]) -> list[NoMatch]:
-    """Real lines of the same log, and the message that covers every failure."""
+    """Real sentences of the same log, none of them the console's, and the message that covers every failure."""
     compiled = CompiledWording(wording)
     found = [NoMatch(line=_COVER)] if compiled.captured(_COVER) is None else []
     for line in lines:
-        text = mask(" ".join(line.split()))[:_LONGEST_SAMPLE]
+        text = neutral(mask(" ".join(line.split())))[:_LONGEST_SAMPLE]
         if len(found) > _MOST_OTHER_LINES:
             break
-        if text and text not in {one.line for one in found} and compiled.captured(text) is None:
+        if (
+            text
+            and PROBE_LOGGER not in text
+            and text not in {one.line for one in found}
+            and compiled.captured(text) is None
+        ):
             found.append(NoMatch(line=text))
     return found or [NoMatch(line=_FINE)]
 
@@ -150,6 +175,8 @@ def _tested(session: Session, fixes: Sequence[Fix], today: date) -> list[Tested]
 def _text(spec: Playbook, session: Session) -> str:
     head = [
         f"# Drafted from case {session.case}. It is valid as it stands; read each part before you rely on it:",
+        "# - `general: true`: it speaks only where no other playbook explains. Without it, it rivals all the others.",
+        "# - `certainty: possible`: it is not very sure. Once you trust it, raise it to `likely` or `certain`.",
         "# - `log` has the words of this one error: leave out what another release may say otherwise.",
         "# - a claim needs what would refute it; a fix says what one loses by it.",
     ]

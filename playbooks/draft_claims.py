@@ -10,6 +10,7 @@ from engine_probe.redact import mask, names_a_secret
 from playbooks.conditions import ConditionError, parse
 from playbooks.facts import is_fact
 from playbooks.filling import placeholders
+from playbooks.fix_values import shown_value
 from playbooks.patterns import to_value
 from playbooks.schema import Experiment, Fix, FixStep, HypothesisSpec
 
@@ -28,45 +29,80 @@ def fixes_and_claims(
     session: Session, held: FixOption | None, captured: Mapping[str, Value], source: Playbook | None
 ) -> tuple[list[Fix], list[HypothesisSpec]]:
     """One fix and the claims that lead to it. `source`: the playbook that the fix came from, where there is one."""
-    fix = _fix(session, held, captured) if held is not None else _unknown_fix(session)
+    spec = next((one for one in source.fixes if held is not None and one.id == held.id), None) if source else None
+    fix = _fix(session, held, captured, spec) if held is not None else _unknown_fix(session)
     own = _own_claims(held, source, captured, fix) if held is not None and source is not None else []
     return [fix], own or [_claim(held, fix)]
 
 
-def _fix(session: Session, held: FixOption, captured: Mapping[str, Value]) -> Fix:
-    names = {str(value): name for name, value in captured.items()}
-    used: list[str] = []
-
-    def general(key: str, value: str) -> Scalar:
-        """A value that the error itself named is taken from it the next time too."""
-        if names_a_secret(key.partition(".")[2]):
-            return mask(value)
-        if value in names and len(value) > 1:
-            used.append(names[value])
-            return "{" + names[value] + "}"
-        plain = to_value(value)
-        return plain if isinstance(plain, (bool, int, float)) else mask(value)
-
+def _fix(session: Session, held: FixOption, captured: Mapping[str, Value], source: Fix | None) -> Fix:
+    source = None if held.proposed not in (None, held.new_value) else source
+    rules = [one.set for one in source.steps] if source is not None else []
+    rules += [{}] * (len(held.steps) - len(rules))
     steps = [
         FixStep(
-            set={step.key: general(step.key, step.new_value)},
+            set=_change(step.key, step.new_value, captured, rule),
             launch=None if step.launch == session.model else step.launch,
             expect=_usable(step.expect, captured),
         )
-        for step in held.steps
+        for step, rule in zip(held.steps, rules, strict=False)
     ]
-    change = {} if steps else {held.key: general(held.key, held.new_value)}
+    change = {} if steps else _change(held.key, held.new_value, captured, source.set if source is not None else {})
+    changes = [change, *(step.set for step in steps)]
     return Fix(
         id=held.id,
-        why=mask(held.why) or "It held in the case that this is drafted from.",
+        why=_why(held),
         expect=_usable(held.expect, captured) or _promise(held),
-        you_lose=mask(held.you_lose) or "nothing",
+        you_lose=_you_lose(held, source),
         risk=held.risk or "medium",
         set=change,
         steps=steps,
-        needs=list(dict.fromkeys(used)),
+        needs=list(dict.fromkeys(name for one in changes for pair in one.items() for name in _named(*pair))),
         by_hand=mask(held.by_hand) if held.by_hand else None,
     )
+
+
+def _change(key: str, value: str, captured: Mapping[str, Value], source: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """One key with the playbook's own rule for its value, where that can be told here too; else with what held.
+
+    A number that the error named is taken from it only where the rule does so as well: the next value may be another.
+    """
+    if names_a_secret(key.partition(".")[2]):
+        return {key: mask(value)}
+    for name, rule in source.items():
+        names = _named(name, rule)
+        if names and _all_facts(names, {}):
+            return {name: rule}
+        if not names or len(names) > 1 or rule != f"{{{names[0]}}}":
+            return {key: _plain(value)}
+    groups = [name for name, one in captured.items() if str(one) == value]
+    return {key: f"{{{groups[0]}}}" if groups and len(value) > 1 else _plain(value)}
+
+
+def _plain(value: str) -> Scalar:
+    plain = to_value(value)
+    return plain if isinstance(plain, (bool, int, float)) else mask(value)
+
+
+def _named(key: str, value: Scalar) -> tuple[str, ...]:
+    return (*placeholders(key), *placeholders(str(value)))
+
+
+def _why(held: FixOption) -> str:
+    """A playbook's reason is for the value that it proposes."""
+    is_own = held.proposed not in (None, held.new_value)
+    return (not is_own and mask(held.why)) or "It held in the case that this is drafted from."
+
+
+def _you_lose(held: FixOption, source: Fix | None) -> str:
+    """Of the value that held, where a person chose another than the proposal; else the playbook's words, if they can
+    be filled in from here too."""
+    if source is not None and _all_facts(placeholders(source.you_lose), {}):
+        return " ".join(source.you_lose.split())
+    text = mask(held.you_lose)
+    if held.proposed not in (None, held.new_value):
+        text = text.replace(shown_value(held, held.proposed), shown_value(held, held.new_value))
+    return text or "nothing"
 
 
 def _unknown_fix(session: Session) -> Fix:

@@ -19,6 +19,9 @@ _PIECES = re.compile(
     r"|(?P<number>(?<![\w.])-?\d+(?:\.\d+)?(?![\w]|\.\d))"
     r"|(?P<hex>\b0x[0-9a-fA-F]+\b)"
 )
+_HOST_PATH = re.compile(r"(?<![\w/:.])~?/[\w.][^\s'\",;()\[\]{}]*")
+_NUMBER_OF_HOST = re.compile(r"(?i)\b(pid|port)([ =:]+)\d+")
+_ADDRESS = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.])(:\d+)?")
 _LAST_WORD = re.compile(r"([A-Za-z]\w*)\W*$")
 _LONGEST = 220
 _MOST_GROUPS = 6
@@ -46,6 +49,21 @@ def message_of(line: str) -> str:
     text = " ".join(line.split())
     message = _VALIDATION.sub("", _CLASS.sub("", text, count=1), count=1)
     return _DUMP.sub("", message) or text
+
+
+def neutral(line: str) -> str:
+    """`line` without this host's paths, addresses, ports and numbers of processes: others stand in their places."""
+
+    def number(found: re.Match[str]) -> str:
+        return f"{found[1]}{found[2]}{1234 if found[1].lower() == 'pid' else 8000}"
+
+    text = _ADDRESS.sub(lambda found: "127.0.0.1" + (":8000" if found[1] else ""), _HOST_PATH.sub("/path/to/it", line))
+    return _NUMBER_OF_HOST.sub(number, text)
+
+
+def addresses_in(line: str) -> tuple[str, ...]:
+    """Numeric addresses of hosts, without their ports."""
+    return tuple(found[0].partition(":")[0] for found in _ADDRESS.finditer(line))
 
 
 def _cut(message: str) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.locations import writable
-from playbooks.draft import Library, draft_of, held_fix
-from playbooks.library import load_library, own_folder
+from playbooks.draft import Library, draft_of, explained_by, held_fix
+from playbooks.library import library_files, load_library, own_folder
 from playbooks.load import check_file
 from tui.new_file import write_new
 
@@ -28,6 +28,14 @@ def suggested_name(session: Session) -> str:
     words = re.findall(r"[a-z]{3,}", symptom.headline.partition(":")[2].lower() if symptom is not None else "")
     fix = held_fix(session)
     return "-".join(words[:_MOST_WORDS]) or (fix.id if fix is not None else "my-playbook")
+
+
+def known_already(session: Session) -> str | None:
+    """That a playbook explains the case, in words; None where a new one is of use."""
+    cause = explained_by(session, [path.stem for path in library_files()])
+    if cause is None:
+        return None
+    return f"the playbook {cause.id} explains this failure already ({cause.confidence:.0%})"
 
 
 def write_draft(session: Session, name: str, today: date, family: str | None = None) -> Path:

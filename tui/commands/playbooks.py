@@ -129,10 +129,14 @@ def _check_one(path: Path, output: Output) -> InputError | None:
 @click.argument("name", metavar="[FAMILY/]ID")
 @click.option("--family", metavar="FAMILY", help=f"The folder that it goes to: {', '.join(FAMILIES)}.")
 @click.option("--from-case", "case", metavar="CASE", help="Draft it from a case: its error, the fix that held.")
-def new(name: str, family: str | None, case: str | None) -> int:
-    """Write a commented playbook to fill in, into your own folder."""
+@click.option("--yes", is_flag=True, help="Draft it although a playbook explains that case already.")
+def new(name: str, family: str | None, case: str | None, yes: bool) -> int:
+    """Write a commented playbook to fill in, into your own folder.
+
+    One that is drafted from a case speaks only where no other playbook explains, until you say otherwise in it.
+    """
     if case is not None:
-        return _draft(name, family, case)
+        return _draft(name, family, case, yes=yes)
     name, family = split_name(name, family)
     text = new_playbook(name, family)
     folder = writable(own_folder() / family)
@@ -146,22 +150,25 @@ def new(name: str, family: str | None, case: str | None) -> int:
     return 0
 
 
-def _draft(name: str, family: str | None, case: str) -> int:
-    """What the wizard's key writes. Raises InputError where the case shows no failure."""
+def _draft(name: str, family: str | None, case: str, *, yes: bool) -> int:
+    """What the wizard's key writes. Raises InputError where the case shows no failure, or is explained."""
     from datetime import datetime
 
     from engine_probe.locations import find_locations
     from playbooks.drafting import session_of_case
-    from tui.drafting import write_draft
+    from tui.drafting import known_already, write_draft
 
     before, slash, bare = name.rpartition("/")
     if slash and family not in (None, before):
         raise InputError(f"{name!r} names the family {before!r}, --family {family!r}: give one of the two")
     session = session_of_case(find_locations().state, case)
+    known = known_already(session)
+    if known is not None and not yes:
+        raise InputError(f"{known}, so a draft would say it a second time: --yes writes it all the same")
     path = write_draft(session, bare, datetime.now().astimezone().date(), before if slash else family)
     output = Output()
     output.text(str(path))
-    output.note("it is valid as it stands; its comments say what is yours to write")
+    output.note("it is valid as it stands, and speaks only where no other playbook explains; its comments say more")
     return 0
 
 

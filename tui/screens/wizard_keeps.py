@@ -11,7 +11,7 @@ from engine_probe.deployment import deployment_yaml
 from engine_probe.errors import InputError
 from engine_probe.redact import MASKED
 from playbooks.template import check_name
-from tui.drafting import suggested_name, write_draft
+from tui.drafting import known_already, suggested_name, write_draft
 from tui.exports import keep_text
 from tui.new_file import write_new
 from tui.running import Opening
@@ -35,10 +35,13 @@ class KeepsSessions(ConsoleScreen):
             if name:
                 self.run_worker(self._draft(name), name="draft", group="draft", exclusive=True)
 
-        hint = "Lower-case words with dashes. The file goes to your own playbooks, and is matched from then on."
+        hint = (
+            "Lower-case words with dashes. The file goes to your own playbooks; it speaks only where no other explains."
+        )
+        known = known_already(self.session)
         ask = AskText(
             self.console.glyphs,
-            "Which name has the new playbook?",
+            f"Here {known}. Which name has one more?" if known else "Which name has the new playbook?",
             hint,
             suggested_name(self.session),
             _trouble_with_name,
