@@ -161,6 +161,8 @@ class LogsDiagnosed:
     files: tuple[Source, ...]
     """Each log: how long it is, or why it could not be read."""
     is_launch_printed: bool
+    launch_words: str = ""
+    """Which lines that launch was read from, and what they cannot tell."""
 
 
 @dataclass(frozen=True)

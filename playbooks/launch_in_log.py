@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from engine_probe.logs.records import Record
 
 ARGUMENTS = re.compile(r"^(?P<few>non-default )?args: ?(?:\{(?P<words>.*)\}|Namespace\((?P<all>.*)\))\s*$", re.DOTALL)
-_CONFIGURATION = re.compile(
-    r"^Initializing an? (?:V[01] )?LLM engine \(v[^)]*\) with config: (?P<words>.*)$", re.DOTALL
-)
+CONFIGURATION = re.compile(r"^Initializing an? (?:V[01] )?LLM engine \(v[^)]*\) with config: (?P<words>.*)$", re.DOTALL)
 _OF_CONFIGURATION = ("tensor_parallel_size", "pipeline_parallel_size")
 """What is there as it was asked for; others are vLLM's own choice by then."""
 _SAID = (
@@ -90,7 +88,7 @@ def launch_printed(records: Iterable[Record], file: str) -> PrintedLaunch:
             is_all = found["few"] is None
             words = found["words"] if found["words"] is not None else found["all"]
             values = {name: value for name, value in items_of(words) if not is_all or not is_default(name, value)}
-        elif found := _CONFIGURATION.match(record.message):
+        elif found := CONFIGURATION.match(record.message):
             values = {name: value for name, value in items_of(found["words"]) if name in _OF_CONFIGURATION}
             values = {name: value for name, value in values.items() if f"launch.{name}" not in facts and value != 1}
         else:

@@ -40,8 +40,9 @@ def diagnose_sources(effect: DiagnoseLogs, context: Context, evidence: Evidence)
     if not found:
         return EffectFailed(effect, "; ".join(str(one.missing) for one in told))
     diagnosis = _together(found)
-    deployment, is_printed = deployment_told(diagnosis.attempts)
-    return LogsDiagnosed(diagnosis, effect.deployment or deployment, tuple(told), is_printed)
+    launch = deployment_told(diagnosis.attempts)
+    deployment = effect.deployment or launch.deployment
+    return LogsDiagnosed(diagnosis, deployment, tuple(told), launch.is_printed, launch.words)
 
 
 def evidence_of(effect: DiagnoseLogs, given: Evidence | None) -> Evidence:

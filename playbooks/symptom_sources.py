@@ -55,7 +55,7 @@ def _launch(session: Session, done: LogsDiagnosed) -> Source:
     if done.deployment.path is not None:
         return Source(LAUNCH, f"{words} ({done.deployment.path})")
     if done.is_launch_printed:
-        return Source(LAUNCH, f"{words} (the log printed them)")
+        return Source(LAUNCH, f"{words} ({done.launch_words or 'the log printed them'})")
     return Source(LAUNCH, missing="the log does not print them", give=_GIVE_LAUNCH)
 
 

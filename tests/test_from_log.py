@@ -99,12 +99,53 @@ def test_four_sources_say_what_was_found_or_how_to_give_it(tmp_path: Path, conte
 
 
 def test_the_launch_that_was_printed_is_one_again_without_its_secrets() -> None:
-    launch = launch_told(read_text([ARGS]))
-    assert launch is not None
+    told = launch_told(read_text([ARGS]))
+    assert told is not None
+    launch = told.launch
+    assert "line 1" in told.words
     assert (launch.name, launch.model, dict(launch.lora)) == ("small", "acme/small", {"sql": "/l/sql"})
     assert launch.args["gpu-memory-utilization"] == 0.8
     assert "api-key" not in launch.args
     assert launch_told(read_text([BANNER])) is None
+
+
+CONFIGURED = (
+    "INFO 10-22 20:03:00 llm_engine.py:234] Initializing an LLM engine (v0.6.3) with config: model='acme/orbit', "
+    "speculative_config=None, tokenizer='acme/orbit', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
+    "trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=8192, download_dir=None, load_format=auto, "
+    "tensor_parallel_size=2, pipeline_parallel_size=1, disable_custom_all_reduce=True, quantization=awq, "
+    "enforce_eager=False, kv_cache_dtype=auto, seed=0, served_model_name=acme/orbit\n"
+)
+
+
+def test_without_arguments_the_engines_configuration_tells_what_is_no_default() -> None:
+    told = launch_told(read_text([BANNER, CONFIGURED]))
+    assert told is not None
+    assert told.launch.model == "acme/orbit"
+    assert told.launch.args == {
+        "dtype": "bfloat16",
+        "max-model-len": 8192,
+        "tensor-parallel-size": 2,
+        "disable-custom-all-reduce": True,
+        "quantization": "awq",
+    }
+    assert "configuration, line 2" in told.words
+    both = launch_told(read_text([ARGS, CONFIGURED]))
+    assert both is not None
+    assert both.launch.model == "acme/small"  # what was given is better known than what was made of it
+
+
+def test_the_written_file_says_what_was_read_from_where(tmp_path: Path, context: Context) -> None:
+    log = written(tmp_path, CONFIGURED + TOO_LONG + "\n")
+    file = tmp_path / "deployment.yaml"
+    with pytest.raises(SystemExit):
+        main(["diagnose", log, "--write-deployment", str(file)])
+    assert "configuration, line 1" in file.read_text().splitlines()[0]
+    assert read_deployment(file).models[0].args["tensor-parallel-size"] == 2
+    symptom = driven(Opening(logs=(log,)), context).symptom
+    assert symptom is not None
+    assert "tensor-parallel-size 2" in symptom.sources[3].found
+    assert "line 1" in symptom.sources[3].found
 
 
 def test_the_launch_is_written_as_a_deployment_file_by_a_command_too(tmp_path: Path) -> None:

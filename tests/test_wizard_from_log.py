@@ -27,6 +27,7 @@ from tui.screens.wizard_text import Look, first_choices
 from tui.screens.wizard_text import body_of as body_drawn
 from tui.themes.glyphs import UNICODE
 from tui.widgets.fixes import fixes_body
+from tui.widgets.words import Words
 
 
 def console(tmp_path, opening: Opening) -> ConsoleApp:
@@ -89,6 +90,8 @@ async def test_the_launch_of_the_log_becomes_a_deployment_file(tmp_path, monkeyp
         assert "d write deployment file" in keys_of(app)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        about = app.screen.query_one("#about", Words)
+        await until(pilot, lambda: "the arguments that vLLM printed, line 2" in " ".join(about.shown.plain.split()))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, WizardScreen) and app.screen is not screen, 60)
         again = await decided(pilot)

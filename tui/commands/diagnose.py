@@ -114,10 +114,10 @@ def _write_launch(diagnosis: Diagnosis, path: Path, output: Output) -> None:
     from playbooks.launch_from_log import deployment_told
     from tui.new_file import write_new
 
-    deployment, is_printed = deployment_told(diagnosis.attempts)
-    if not is_printed:
+    told = deployment_told(diagnosis.attempts)
+    if not told.is_printed:
         raise InputError("--write-deployment: the log does not print how it was launched")
-    write_new(path, deployment_yaml(deployment))
+    write_new(path, f"# Read from {told.words}.\n{deployment_yaml(told.deployment)}")
     output.note(f"deployment: {path}; its model, paths and environment are yours to check")
 
 

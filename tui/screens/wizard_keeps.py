@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from engine_probe.deployment import deployment_yaml
 from engine_probe.errors import InputError
-from engine_probe.redact import MASKED
+from engine_probe.redact import MASKED, mask
+from playbooks.symptom_sources import LAUNCH
 from playbooks.template import check_name
 from tui.drafting import known_already, suggested_name, write_draft
 from tui.exports import keep_text
@@ -69,7 +70,8 @@ class KeepsSessions(ConsoleScreen):
 
     def ask_for_deployment_file(self, reopen: bool = True) -> None:
         """Writes the launch that the log printed; with `reopen` the case begins again with it."""
-        text = deployment_yaml(self.session.deployment)
+        said = self._launch_said()
+        text = "".join(f"# {line}\n" for line in said) + deployment_yaml(self.session.deployment)
 
         def trouble(word: str) -> str | None:
             path = Path(word).expanduser()
@@ -89,10 +91,18 @@ class KeepsSessions(ConsoleScreen):
             if reopen:
                 self.begin_again(Opening(deployment=path, logs=self.session.log_sources))
 
-        hint = "The launch that the log printed, as a file; its model, paths and environment are yours to check."
+        hint = "\n".join((*said, "Its model, paths and environment are yours to check."))
         hint += f" {MASKED} stands where a secret was masked." if MASKED in text else ""
         ask = AskText(self.console.glyphs, "Where does the deployment file go?", hint, "deployment.yaml", trouble)
         self.app.push_screen(ask, answered)
+
+    def _launch_said(self) -> list[str]:
+        """What was read of the launch, from which line, and what no line tells."""
+        sources = self.session.symptom.sources if self.session.symptom is not None else ()
+        source = next((one for one in sources if one.name == LAUNCH), None)
+        if source is None or source.missing is not None:
+            return ["The log does not print how the model was launched: only its name is known."]
+        return [f"Read from the log: {mask(' '.join(source.found.split()))}"]
 
     def begin_again(self, opening: Opening) -> None:
         """Another case takes the place of this one."""

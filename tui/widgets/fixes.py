@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from playbooks.fix_values import shown_value
-from playbooks.fixing import cause_of
+from playbooks.fixing import cause_of, takes_a_source
 from playbooks.from_log import command_with
 from tui.widgets.choice_list import Choice
 from tui.widgets.clean_text import clean
@@ -94,10 +94,14 @@ def _in_order(session: Session) -> list[FixOption]:
 
 
 def folded_fixes(session: Session, marked: str | None) -> tuple[FixOption, ...]:
-    """What is not possible, where something else is: it stands between a person and what the marked fix does."""
+    """What is not possible, where something else is: it stands between a person and what the marked fix does.
+
+    What a person's value would make possible is none of them.
+    """
     if all(fix.unavailable is not None for fix in session.fixes):
         return ()
-    impossible = [fix for fix in session.fixes if fix.unavailable is not None and fix.id != marked]
+    greyed = [fix for fix in session.fixes if fix.unavailable is not None and not takes_a_source(fix, session)]
+    impossible = [fix for fix in greyed if fix.id != marked]
     return tuple(impossible) if len(impossible) >= _FOLDED_FROM else ()
 
 
