@@ -9,7 +9,7 @@ from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment
 from playbooks.diagnose import allowed
 from playbooks.fixing import with_value
 from playbooks.next_experiment import next_experiment
-from playbooks.proposal import Proposal, propose
+from playbooks.proposal import RISKS, Proposal, propose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +23,12 @@ class Unattended:
 
     `fix` names the only one to try, `playbook` the only cause to mend; `dry_run` stops before applying, and loads
     nothing more; `confirm` is asked before each fix. `thorough`: all that can be tested of a cause is. `value` is that
-    of `fix`, None: the playbook's own.
+    of `fix`, None: the playbook's own. `most_risk`: that of a fix that nobody has named.
     """
 
     fix: str | None = None
     value: str | None = None
+    most_risk: str = RISKS[-1]
     playbook: str | None = None
     dry_run: bool = False
     confirm: Callable[[FixOption], bool] = field(default=lambda _fix: True)
@@ -62,7 +63,7 @@ class Unattended:
 
     def proposal(self, session: Session) -> Proposal:
         """The fix that comes next, or why there is none."""
-        found = propose(session, self.playbook, self.fix)
+        found = propose(session, self.playbook, self.fix, self.most_risk)
         if found.fix is None or self.value is None:
             return found
         option = with_value(found.fix, session, self.value)

@@ -126,7 +126,9 @@ def test_a_playbook_that_is_not_what_was_found_proposes_nothing_of_another(file:
     CliRunner().invoke(playbooks, ["new", "memory/my-cause"])
     probing.plays(recorded_loads()[0])
     result = run(file, "--yes", playbook="my-cause")
-    assert "my-cause is not what was found here; found: " + KV in " ".join(result.stdout.split())
+    told = " ".join(result.stdout.split())
+    assert "my-cause is not what was found here; found: " + KV in told
+    assert f"go on with: vllm-console replay {KV} --deployment" in told
     assert "say --yes" not in result.output
 
 

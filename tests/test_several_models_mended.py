@@ -208,3 +208,23 @@ async def test_a_fault_of_another_model_that_was_there_before_is_no_reason_again
     (_, note) = session.notes
     assert f"vllm-console wizard --deployment {file}" in note
     assert "chat failed before too" in verdict_words(session)
+
+
+async def test_a_fix_of_high_risk_is_for_a_person_to_ask_for(tmp_path: Path, context: Context) -> None:
+    """With a length above the model's own; where the model's own length is no way out, only the risky one is left."""
+
+    def rule(launch: Launch, up: Mapping[str, Launch]) -> str | None:
+        if launch.args.get("max-model-len") == 4096:
+            return v1("0.13.0", failed("ValueError: the moon is in the wrong house", "v1/x.py:f"))
+        return None if "VLLM_ALLOW_LONG_MAX_MODEL_LEN" in launch.env else two_faults(launch, up)
+
+    file = tmp_path / "deployment.yaml"
+    file.write_text("models: [{name: code, model: acme/code, args: {max-model-len: 8192}}]\n", encoding="utf-8")
+    careful = Unattended(most_risk="medium")
+    session = await run(file, context, RuledProbe(rule), careful)
+    assert (session.verdict, session.applied_fix) == ("not verified", None)
+    said = next(one for one in careful.proposal(session).why_none if one.startswith("allow-it"))
+    assert "its risk is high" in said
+    assert "--fix allow-it or --risk high" in said
+    session = await run(file, context, RuledProbe(rule), Unattended(fix="allow-it", most_risk="medium"))
+    assert (session.verdict, session.applied_fix) == ("verified", "allow-it")

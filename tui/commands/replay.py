@@ -16,7 +16,7 @@ from engine_probe.events import Event, encode
 from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from playbooks.context import read_context
-from playbooks.proposal import Proposal
+from playbooks.proposal import RISKS, Proposal
 from playbooks.report import one_fix_lines
 from playbooks.told import resumed, told
 from playbooks.unattended import Unattended
@@ -51,6 +51,13 @@ DRY_RUN = "dry run: nothing changed"
 @click.option(
     "--yes", is_flag=True, help="Apply without asking, and load even where another process holds a target GPU."
 )
+@click.option(
+    "--risk",
+    type=click.Choice(RISKS),
+    default="medium",
+    show_default=True,
+    help="The most that a fix may risk which --fix does not name.",
+)
 @files_from_option
 @click.option("--thorough", is_flag=True, help="Test all that can be tested of the cause before a fix is chosen.")
 @proof_options
@@ -64,6 +71,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     fix: str | None,
     dry_run: bool,
     yes: bool,
+    risk: str,
     files_from: tuple[str, ...],
     thorough: bool,
     verify: str,
@@ -77,6 +85,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
 
     A fix is proved by its playbook's checks and the standard ones: it is loaded as `vllm serve` would (cold), answers,
     and stands many requests at once.
+
+    A fix of high risk is only applied where it is asked for: --fix ID, or --risk high. The reason is said.
 
     What can decide between fixes in seconds is tested first; a full start only where nothing else decides.
     A fix that does not hold is taken back before the next is tried. The one that holds stays in FILE, and FILE as
@@ -107,7 +117,13 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         output.result(resumed(resume.session, resume.words))
     ask = _confirm(yes, deployment, output)
     policy = Unattended(
-        fix=chosen.fix, value=chosen.value, playbook=chosen.playbook, dry_run=dry_run, confirm=ask, thorough=thorough
+        fix=chosen.fix,
+        value=chosen.value,
+        most_risk=risk,
+        playbook=chosen.playbook,
+        dry_run=dry_run,
+        confirm=ask,
+        thorough=thorough,
     )
     printer, experiments = SessionPrinter(output), ExperimentsTold(output)
 
@@ -172,7 +188,8 @@ def _stream(event: Event) -> None:
 
 def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, output: Output) -> None:
     nothing_changed = session.verdict == "stopped" and session.symptom is not None
-    proposal = policy.proposal(session) if nothing_changed else Proposal(None)
+    is_open = nothing_changed or (session.verdict == "not verified" and session.symptom is not None)
+    proposal = policy.proposal(session) if is_open else Proposal(None)
     verdict = DRY_RUN if nothing_changed and policy.dry_run else session.verdict
     output.result({"time": time.time(), **result_object(session, proposal, verdict)})
     printer.proposal(proposal)
