@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.deployment import deployment_yaml
 from engine_probe.escapes import safe_lines
 from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
+from playbooks.case_summary import now_and_here, of_diagnosis, of_session, write_summary
 from playbooks.report import markdown
 
 if TYPE_CHECKING:
@@ -65,13 +66,15 @@ class CaseFolder:
         self._write(f"deployment-{moment}.yaml", mask(text))
 
     def write_report(self, session: Session) -> Path:
-        """Write report.md and return its path."""
+        """Write report.md, and for lists of cases its summary; return the report's path."""
+        write_summary(self.path, of_session(session, *now_and_here()))
         return self._write("report.md", mask(safe_lines(markdown(session))))
 
     def keep_diagnosis(self, diagnosis: Mapping[str, Any], text: str) -> Path:
         """Write diagnosis.json and `text` as report.md; return the folder."""
         self._write("diagnosis.json", json.dumps(mask_deep(diagnosis), ensure_ascii=False, indent=1) + "\n")
         self._write("report.md", mask(text))
+        write_summary(self.path, of_diagnosis(diagnosis, *now_and_here()))
         return self.path
 
     def _write(self, name: str, text: str) -> Path:

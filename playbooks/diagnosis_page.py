@@ -42,11 +42,7 @@ code{background:#8882;padding:0 .2rem}
 
 def page(diagnosis: Mapping[str, Any]) -> str:
     """The page; masked once more, because it leaves the host."""
-    title = _text(headline(diagnosis))
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8>",
-        "<meta name=viewport content='width=device-width'>",
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>",
         _quiet(" · ".join(f"{name}: {value}" for name, value in about(diagnosis))),
         *(_cause(number, one) for number, one in enumerate(diagnosis["causes"][:MOST_CAUSES], 1)),
         "<h2>Timeline</h2>",
@@ -54,15 +50,26 @@ def page(diagnosis: Mapping[str, Any]) -> str:
         *_facts(diagnosis.get("facts", ())),
         *_missing(diagnosis["missing"]),
     ]
-    return mask("\n".join(parts) + "\n")
+    return html_page(headline(diagnosis), parts)
+
+
+def html_page(title: str, parts: Iterable[str]) -> str:
+    """A whole page around `parts`, which are markup; `title` is text. Masked."""
+    title = as_text(title)
+    head = [
+        "<!doctype html><html lang=en><meta charset=utf-8>",
+        "<meta name=viewport content='width=device-width'>",
+        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>",
+    ]
+    return mask("\n".join([*head, *parts]) + "\n")
 
 
 def _cause(number: int, cause: Mapping[str, Any]) -> str:
     parts = [
-        f"<h2>{number}. {_text(cause['title'])} ({cause['confidence']:.0%})</h2>",
-        f"<p><code>{_text(cause['id'])}</code> {_text(where_of(cause))}</p><p>{_text(cause['summary'])}</p>",
+        f"<h2>{number}. {as_text(cause['title'])} ({cause['confidence']:.0%})</h2>",
+        f"<p><code>{as_text(cause['id'])}</code> {as_text(where_of(cause))}</p><p>{as_text(cause['summary'])}</p>",
     ]
-    parts += [f"{_quiet(place_of(one))}<pre>{_text(one['text'])}</pre>" for one in cause["evidence"]]
+    parts += [f"{_quiet(place_of(one))}<pre>{as_text(one['text'])}</pre>" for one in cause["evidence"]]
     parts += _list("Hypotheses", (_claim(one) for one in cause.get("hypotheses", ())))
     parts += _list("Fixes, one at a time", (_fix(one) for one in cause["fixes"]))
     return "\n".join(parts)
@@ -70,47 +77,47 @@ def _cause(number: int, cause: Mapping[str, Any]) -> str:
 
 def _claim(claim: Mapping[str, Any]) -> str:
     because = "; ".join(claim["because"])
-    return f"{_text(claim['verdict'])}: {_text(claim['claim'])} <span class=quiet>{_text(because)}</span>"
+    return f"{as_text(claim['verdict'])}: {as_text(claim['claim'])} <span class=quiet>{as_text(because)}</span>"
 
 
 def _fix(fix: Mapping[str, Any]) -> str:
     price = f"price: {fix['you_lose']}" + (f"; not now: {fix['unavailable']}" if fix["unavailable"] else "")
-    return f"<code>{_text(change_of(fix))}</code> {_text(fix['why'])} <span class=quiet>{_text(price)}</span>"
+    return f"<code>{as_text(change_of(fix))}</code> {as_text(fix['why'])} <span class=quiet>{as_text(price)}</span>"
 
 
 def _bar(attempt: Mapping[str, Any]) -> str:
     """Stages as wide as they took; what is not known has the least width."""
     spans = "".join(
-        f"<span style='flex:{max(stage['seconds'] or 0.0, 0.1):.2f} 0 2rem'>{_text(stage['stage'])} "
-        f"{_text(seconds_of(stage))}</span>"
+        f"<span style='flex:{max(stage['seconds'] or 0.0, 0.1):.2f} 0 2rem'>{as_text(stage['stage'])} "
+        f"{as_text(seconds_of(stage))}</span>"
         for stage in attempt["stages"]
     )
     name = f"{attempt['model'] or 'unknown model'}: {attempt['outcome']}"
-    return f"<p>{_text(name)}</p><div class='bar {_text(attempt['outcome'])}'>{spans}</div>"
+    return f"<p>{as_text(name)}</p><div class='bar {as_text(attempt['outcome'])}'>{spans}</div>"
 
 
 def _facts(facts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     rows = [(one["label"], value_of(one), one["origin"]) for one in facts]
     if rows:
         yield "<h2>Facts</h2><table><tr><th>fact<th>value<th>from</tr>"
-        yield from ("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        yield from ("<tr>" + "".join(f"<td>{as_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         yield "</table>"
 
 
 def _missing(missing: Iterable[Mapping[str, Any]]) -> list[str]:
-    return _list("What would tell more", (_text(would_tell(one)) for one in missing))
+    return _list("What would tell more", (as_text(would_tell(one)) for one in missing))
 
 
 def _list(title: str, items: Iterable[str]) -> list[str]:
     found = [f"<li>{item}</li>" for item in items]
-    return [f"<h3>{_text(title)}</h3><ul>", *found, "</ul>"] if found else []
+    return [f"<h3>{as_text(title)}</h3><ul>", *found, "</ul>"] if found else []
 
 
 def _quiet(text: str) -> str:
-    return f"<p class=quiet>{_text(text)}</p>"
+    return f"<p class=quiet>{as_text(text)}</p>"
 
 
-def _text(value: object) -> str:
+def as_text(value: object) -> str:
     """Text, never markup; control characters are shown as such."""
     shown = "".join(letter if letter >= " " or letter in "\n\t" else f"\\x{ord(letter):02x}" for letter in str(value))
     return html.escape(shown)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError, nearest_word
 from engine_probe.escapes import safe_deep
+from engine_probe.redact import mask_deep
+from playbooks.case import EVENTS
+from playbooks.case_steps import object_of
+from playbooks.case_summary import CaseSummary, of_diagnosis, of_session, read_summary
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import headline, markdown
+from playbooks.recorded import past_case
+from playbooks.session_page import session_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,12 +31,31 @@ class KeptCase:
     """`diagnosis` None: the case is of a wizard or a replay, and its report stands as it was written."""
 
     folder: Path
-    title: str
     diagnosis: Mapping[str, Any] | None
+    trouble: str = ""
+    """Why its diagnosis cannot be read."""
 
     @property
     def name(self) -> str:
         return self.folder.name
+
+    @cached_property
+    def summary(self) -> CaseSummary:
+        """As it was written at the end; else from what the case recorded, which is slow."""
+        kept = read_summary(self.folder)
+        if kept is not None or self.trouble:
+            return kept or CaseSummary(end=self.trouble)
+        if self.diagnosis is not None:
+            return of_diagnosis(self.diagnosis, _written(self.folder / DIAGNOSIS))
+        session = past_case(self.folder).session
+        if session is None:
+            return CaseSummary(end=_title(self.folder / REPORT))
+        return of_session(session, _written(self.folder / EVENTS))
+
+    @property
+    def title(self) -> str:
+        """One line that tells it from the others."""
+        return self.summary.title
 
     @property
     def kind(self) -> str:
@@ -45,11 +71,26 @@ class KeptCase:
         if self.diagnosis is not None:
             return report_of(self.diagnosis, form)
         if form != "md":
-            raise InputError(f"case {self.name} has its report as Markdown only", allowed=("md",))
+            return self._past_report(form)
         try:
             return (self.folder / REPORT).read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            more = f"`vllm-console wizard --resume {self.name}` goes on with one that was cut off"
+            raise InputError(f"case {self.name} has no report yet: {more}") from error
         except OSError as error:
             raise InputError(f"case {self.name} has no report: {error.strerror or error}") from error
+
+    def _past_report(self, form: str) -> str:
+        """From the session as it was recorded."""
+        past = past_case(self.folder)
+        if past.session is None:
+            why = past.trouble or "it had not begun"
+            raise InputError(f"case {self.name} has its report as Markdown only: {why}", allowed=("md",))
+        if form == "html":
+            return session_page(past.session)
+        steps = [object_of(one) for one in past.moments]
+        told = {"case": self.name, "kind": self.kind, "trouble": past.trouble, "steps": steps}
+        return json.dumps(mask_deep(safe_deep(told)), indent=1, ensure_ascii=False) + "\n"
 
 
 def report_of(diagnosis: Mapping[str, Any], form: str) -> str:
@@ -73,28 +114,43 @@ def form_of(path: Path) -> str:
 
 def kept_cases(state: Path) -> list[KeptCase]:
     """All of them, the newest last. Folders that hold neither report nor diagnosis are cases that go on."""
+    cases = [_read(path) for path in _folders(state)]
+    for one in cases:
+        one.summary  # noqa: B018 - read here once, where it may take its time
+    return cases
+
+
+def _folders(state: Path) -> list[Path]:
     folder = state / "cases"
-    found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [_read(path) for path in found]
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
 def find_case(state: Path, name: str) -> KeptCase:
     """By its name, such as 2026-11-29-0007. Raises InputError with the nearest one."""
     folder = state / "cases" / name
     if "/" in name or name in ("", ".", "..") or not folder.is_dir():
-        names = [case.name for case in kept_cases(state)]
-        raise InputError(f"there is no case {name!r}", allowed=tuple(names[-5:]), nearest=nearest_word(name, names))
+        names = [path.name for path in _folders(state)]
+        newest = tuple(reversed(names))
+        raise InputError(f"there is no case {name!r}", allowed=newest, nearest=nearest_word(name, newest))
     return _read(folder)
 
 
 def _read(folder: Path) -> KeptCase:
     try:
         diagnosis = json.loads((folder / DIAGNOSIS).read_bytes())
-        return KeptCase(folder, headline(diagnosis), diagnosis)
+        headline(diagnosis)
+        return KeptCase(folder, diagnosis)
     except FileNotFoundError:
-        return KeptCase(folder, _title(folder / REPORT), None)
+        return KeptCase(folder, None)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        return KeptCase(folder, f"{DIAGNOSIS} cannot be read: {error}", None)
+        return KeptCase(folder, None, f"{DIAGNOSIS} cannot be read: {error}")
+
+
+def _written(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _title(report: Path) -> str:

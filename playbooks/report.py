@@ -17,6 +17,8 @@ from playbooks.way_back import is_changed
 from playbooks.wording import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playbooks.session import Cause, Check, Evidence, FixOption, Session, Source
 
 _ORDER = (Verdict.CONFIRMED, Verdict.INCONCLUSIVE, Verdict.RUNNING, Verdict.UNTESTED, Verdict.REFUTED)
@@ -236,17 +238,20 @@ def _ticks(text: str) -> list[str]:
 
 
 def _fact_lines(session: Session) -> list[str]:
-    lines = ["| fact | name in playbooks | value | from |", "|---|---|---|---|"]
-    told = [(name, fact) for name, fact in session.facts.items() if _is_told(name, session)]
-    for name, fact in sorted(told, key=lambda pair: pair[0]):
+    rows = ("| {} | `{}` | {} | {} |".format(*row).replace("\n", " ") for row in fact_rows(session))
+    return ["| fact | name in playbooks | value | from |", "|---|---|---|---|", *rows]
+
+
+def fact_rows(session: Session) -> Iterator[tuple[str, str, str, str]]:
+    """Label, name, value and origin of each fact that a reader may want."""
+    for name, fact in sorted(session.facts.items(), key=lambda pair: pair[0]):
         info = info_of(name)
-        value, origin = (
-            (quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}")
-            if isinstance(fact, Known)
-            else ("unknown", fact.reason)
-        )
-        lines.append(f"| {info.label} | `{name}` | {value} | {origin} |".replace("\n", " "))
-    return lines
+        if not _is_told(name, session):
+            continue
+        if isinstance(fact, Known):
+            yield info.label, name, quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}"
+        else:
+            yield info.label, name, "unknown", fact.reason
 
 
 def _is_told(name: str, session: Session) -> bool:

@@ -24,18 +24,28 @@ def cases() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One object a case.")
 def list_(as_json: bool) -> int:
     """All cases, the newest last."""
+    from dataclasses import asdict
+
     from engine_probe.locations import find_locations
+    from engine_probe.redact import mask_deep
     from playbooks.kept_cases import kept_cases
 
     output = Output(as_json)
     found = kept_cases(find_locations().state)
     for one in found:
-        output.result({"case": one.name, "kind": one.kind, "title": one.title, "folder": str(one.folder)})
+        told = {"case": one.name, "kind": one.kind, "title": one.title, "folder": str(one.folder)}
+        output.result(told | mask_deep(asdict(one.summary)))
     if found:
-        output.table(("CASE", "KIND", "WHAT"), [(one.name, one.kind, one.title) for one in found])
+        output.table(("CASE", "ENDED", "MODEL", "CAUSE", "WHAT CAME OF IT", "FROM"), [_row(one) for one in found])
     else:
         output.text("no case is kept yet: vllm-console diagnose LOG --keep, wizard and replay make them")
     return 0
+
+
+def _row(case: KeptCase) -> tuple[str, ...]:
+    one = case.summary
+    came = f"{one.fix} {one.end}" if one.fix else one.end
+    return case.name, one.when, one.model, one.cause, came if case.has_report else f"no report yet: {came}", one.source
 
 
 @cases.command()
@@ -61,6 +71,8 @@ def show(name: str, step: str | None, as_json: bool) -> int:
     else:
         _show_session(case, step, output)
     output.text(f"\nFiles: {case.folder}")
+    if case.summary.paths_from:
+        output.text(f"Paths that do not begin with / begin at {case.summary.paths_from}")
     return 0
 
 
@@ -75,7 +87,12 @@ def _show_diagnosis(case: KeptCase, step: str | None, output: Output) -> None:
         {"case": case.name, "kind": case.kind, "title": case.title, "folder": str(case.folder)}
         | mask_deep(case.diagnosis or {})
     )
-    output.text(case.report("md").rstrip())
+    text = case.report("md").rstrip()
+    if step is None:
+        output.text(text)
+        return
+    head, *causes = text.partition("\n## Timeline")[0].split("\n## ")
+    output.text(head.rstrip() if step == "symptom" else "\n\n".join(f"## {one.rstrip()}" for one in causes))
 
 
 def _show_session(case: KeptCase, step: str | None, output: Output) -> None:
