@@ -72,9 +72,25 @@ def unfinished(state: Path, file: Path | None = None) -> Unfinished | None:
         of = content.get("file")
         if not isinstance(of, str) or wanted not in (None, of):
             continue
-        is_over = (folder / REPORT).exists() or is_alive(_owner(folder)) or not Path(of).is_file()
+        has_ended = (folder / REPORT).exists()
+        is_closed = not (undecided and is_undecided(folder)) if has_ended else is_alive(_owner(folder))
+        is_over = is_closed or not Path(of).is_file()
         return None if is_over else Unfinished(CaseFolder(folder), Path(of))
     return None
+
+
+def is_undecided(folder: Path) -> bool:
+    """The case ended, and its report says that nothing was decided: somebody left it, or no fix has held so far."""
+    try:
+        with (folder / REPORT).open(encoding="utf-8", errors="replace") as lines:
+            return lines.readline().rstrip().endswith(_UNDECIDED)
+    except OSError:
+        return False
+
+
+def still_runs(folder: Path) -> bool:
+    """A console works on that case now: it was not cut off."""
+    return is_alive(_owner(folder))
 
 
 def resumable(state: Path, deployment: Deployment, prints: Mapping[str, str], context: Context) -> Resumable | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,11 @@ from textual.widgets import Input
 from engine_probe.errors import InputError
 from playbooks import resuming
 from playbooks.case import CaseFolder
+from playbooks.case_summary import CaseSummary, write_summary
 from playbooks.cut_off import cut_off
+from playbooks.kept_cases import KeptCase
 from playbooks.library import load_library
+from playbooks.owning import this_process
 from playbooks.resuming import Unfinished
 from playbooks.session import Step
 from tests import tui_samples as samples
@@ -20,7 +24,7 @@ from tests.test_tui_console import body_of, keys_of, start_at
 from tests.tui_samples import backend, replaying, until, until_still
 from tui.app import ConsoleApp
 from tui.running import Opening
-from tui.screens.case_list import CasesScreen
+from tui.screens.case_list import CasesScreen, _rows
 from tui.screens.dialogs import AskText
 from tui.screens.monitor import MonitorScreen
 from tui.screens.playbook_list import PlaybooksScreen
@@ -107,6 +111,38 @@ async def test_a_case_without_a_recording_says_so(tmp_path):
         await until(pilot, lambda: isinstance(app.screen, RecordedScreen) and "Nothing can be shown" in body_of(app))
         await pilot.press("r")
         await until(pilot, lambda: "no report" in keys_of(app))
+
+
+async def test_a_case_that_a_console_works_on_was_not_cut_off(tmp_path):
+    folder = tmp_path / "cases" / "2026-11-29-0001"
+    folder.mkdir(parents=True)
+    begun = {"event": "begun", **this_process()}
+    (folder / "events.jsonl").write_text(json.dumps(begun, separators=(",", ":")) + "\n", encoding="utf-8")
+    app = console(tmp_path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await list_at(pilot, CasesScreen, "6")
+        assert "still runs" in body_of(app)
+        assert "cut off" not in body_of(app)
+        assert "g go on" not in keys_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, RecordedScreen) and app.screen._past is not None)
+        await pilot.press("r")
+        await until(pilot, lambda: "console still runs" in keys_of(app))
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_case_in_the_list_tells_its_cause_its_fix_its_file_and_when(tmp_path, width):
+    summary = CaseSummary("tiny", KV, SHORTER, "verified", "/srv/models/a/long/way/down/deployment.yaml", "/srv", 0.0)
+    folder = tmp_path / "2026-11-29-0001"
+    folder.mkdir()
+    write_summary(folder, summary)
+    rows = [row.plain for row in _rows(KeptCase(folder, None), "session", width)]
+    assert all(len(row) <= width for row in rows)
+    assert "kv-cache-too" in rows[0]
+    assert width < 140 or "serve-a-shorter-context verified" in rows[0]
+    assert "tiny" in rows[1]
+    assert summary.when in rows[1]
+    assert rows[1].endswith("yaml")
 
 
 async def test_without_cases_the_list_says_what_makes_them(tmp_path):

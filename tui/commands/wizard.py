@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         raise InputError("--host-state and --here belong to logs: a deployment that is loaded here is looked at anyway")
     if host_state is not None and here:
         raise InputError("--host-state and --here both say how the host is: give one of them")
+    if deployment is not None and not logs:
+        _demand_models(Path(deployment), engine)
     opening = Opening(
         deployment=None if deployment is None else Path(deployment),
         logs=logs,
@@ -77,6 +80,23 @@ def wizard(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         verify=verify,
         ascii_only=ascii_only or None,
     )
+
+
+def _demand_models(deployment: Path, engine: str | None) -> None:
+    """Raises InputError before anything is drawn where the file is wrong or a model's folder is not there.
+
+    That no engine is found is no reason not to open the console: it says so itself.
+    """
+    from engine_probe.deployment import read_deployment
+    from engine_probe.engine import EngineError
+    from engine_probe.engines import engine_for
+    from engine_probe.preflight import check_model_folder
+
+    content = read_deployment(deployment)
+    with suppress(EngineError):
+        chosen = engine_for(engine, content)
+        for launch in content.models:
+            check_model_folder(launch, chosen)
 
 
 def _demand_one(logs: tuple[str, ...], deployment: str | None, resume: str | None, fault: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from engine_probe.errors import InputError
 from playbooks.recorded import PastCase, past_case
+from playbooks.resuming import still_runs
 from tui import actions
 from tui.actions import ListMoment, Moment
 from tui.screens.base import when_whole
@@ -42,6 +43,7 @@ class RecordedScreen(KeepsSessions):
         self._folder = folder
         self._past: PastCase | None = None
         self._trouble = ""
+        self._runs = False
         self._at = 0
         self._marked: dict[Step, str | None] = {}
 
@@ -62,6 +64,7 @@ class RecordedScreen(KeepsSessions):
     async def _read(self) -> None:
         try:
             self._past = await asyncio.to_thread(past_case, self._folder)
+            self._runs = await asyncio.to_thread(still_runs, self._folder)
         except InputError as trouble:  # a playbook of a person's own
             self._trouble = str(trouble)
         self.draw()
@@ -96,8 +99,10 @@ class RecordedScreen(KeepsSessions):
         self.refresh_keys()
 
     def _about(self, now: PastMoment) -> str:
-        about = f"{self._at + 1} of {len(self._moments)}: {clean(now.title)}"
         is_last = self._at + 1 == len(self._moments)
+        if is_last and self._runs:
+            return f"{self._at + 1} of {len(self._moments)}: its console still runs"
+        about = f"{self._at + 1} of {len(self._moments)}: {clean(now.title)}"
         if is_last and self._past is not None and self._past.trouble:
             return f"{about}; {self._past.trouble}"
         return about
@@ -124,7 +129,8 @@ class RecordedScreen(KeepsSessions):
         if path.is_file():
             self.app.push_screen(ReportScreen(self._folder.name, path))
         else:
-            self.tell("This case has no report: it was cut off", style="$warning")
+            why = "its console still runs" if self._runs else "it was cut off"
+            self.tell(f"This case has no report: {why}", style="$warning")
 
     def do_recorded_draft(self) -> None:
         if self._moments:

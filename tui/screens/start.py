@@ -140,7 +140,10 @@ class StartScreen(OpensLogs):
         """One sentence below the choices, such as what is wrong with a file."""
         width = max(self.size.width - 6, 30)
         self._said = text
-        self.query_one("#said", Words).show(lines(wrapped(text, width, style=style)) if text else part(""))
+        said = self.query_one("#said", Words)
+        said.show(lines(wrapped(text, width, style=style)) if text else part(""))
+        if text:
+            self.call_after_refresh(said.scroll_visible, animate=False)
 
     @when_whole
     def _draw(self) -> None:

@@ -137,7 +137,12 @@ def copied_of(session: Session, fix: FixOption) -> str | None:
 
 def undone_notes(session: Session) -> tuple[str, ...]:
     """What was tried and is undone, and why, newest last. Empty while a fix is applied."""
-    return () if session.applied_fix is not None else tuple(note for note in session.notes if "undone" in note)
+    return () if session.applied_fix is not None else tuple(note for note in session.notes if _tells_of_before(note))
+
+
+def _tells_of_before(note: str) -> bool:
+    """A fix that was tried and is undone, or a case that was cut off and goes on."""
+    return "undone" in note or "was cut off" in note
 
 
 def _undone_rows(session: Session, width: int) -> list[Content]:
