@@ -22,7 +22,7 @@ from engine_probe.strict_yaml import text_of_bytes
 from engine_probe.yaml_edit import rendered, reordered, set_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from engine_probe.launch import Deployment
 
@@ -83,7 +83,7 @@ def write_changes(
         revision = Revision(number, path, kept, launch, key, difference, deployment_before, after)
         if announce is not None:
             announce(revision)
-        _write(kept, content, like=target)
+        _write(kept, content, like=target, is_new=True)
         try:
             _unchanged(path, deployment_before.digest)
             _write(target, new_content)
@@ -127,7 +127,7 @@ def undo_revision(path: Path, revision: Revision) -> Deployment:
     return revision.before
 
 
-def put_back(path: Path, kept: Sequence[Path], digests: Collection[str], digest_before: str) -> None:
+def put_back(path: Path, kept: Sequence[Path], digests: Sequence[str], digest_before: str) -> None:
     """Undo several revisions of which only this is known, the oldest kept file first. Errors: InputError.
 
     `digests`: what the file may be now, one after each revision; one that was cut off may not have been written.
@@ -141,10 +141,16 @@ def put_back(path: Path, kept: Sequence[Path], digests: Collection[str], digest_
             if digest_of(content) != digest_before:
                 raise InputError("was changed since it was kept; the way back is not safe", file=str(kept[0]))
             _write(path.resolve(), content)
-        for one in (*kept, *_cut_off(path.resolve())):
+        ours = [one for one, held in zip(kept, (digest_before, *digests), strict=False) if _holds(one, held)]
+        for one in (*ours, *_cut_off(path.resolve())):
             one.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
+
+
+def _holds(kept: Path, digest: str) -> bool:
+    """Another file may have come to that name: it is no way back of this change."""
+    return kept.is_file() and digest_of(read_bytes(kept)) == digest
 
 
 def _cut_off(target: Path) -> list[Path]:
@@ -235,8 +241,11 @@ def _next_number(target: Path) -> int:
     return max(taken, default=0) + 1
 
 
-def _write(target: Path, content: bytes, like: Path | None = None) -> None:
-    """Content, then name: a reader sees the old file or the new one. Mode and owner are those of the old."""
+def _write(target: Path, content: bytes, like: Path | None = None, *, is_new: bool = False) -> None:
+    """Content, then name: a reader sees the old file or the new one. Mode and owner are those of the old.
+
+    `is_new`: nothing may have that name yet. Raises OSError.
+    """
     status = (like or target).stat()
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
@@ -249,7 +258,7 @@ def _write(target: Path, content: bytes, like: Path | None = None) -> None:
             with contextlib.suppress(PermissionError):
                 os.chown(temporary, status.st_uid, status.st_gid)
         temporary.chmod(stat.S_IMODE(status.st_mode))
-        temporary.replace(target)
+        _give_new_name(temporary, target) if is_new else temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -258,3 +267,15 @@ def _write(target: Path, content: bytes, like: Path | None = None) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _give_new_name(temporary: Path, target: Path) -> None:
+    """Never takes the place of another file."""
+    try:
+        os.link(temporary, target)
+    except OSError:
+        if os.path.lexists(target):
+            raise
+        temporary.replace(target)  # a file system without hard links
+    else:
+        temporary.unlink()

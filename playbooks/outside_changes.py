@@ -43,12 +43,16 @@ def make(
     sources: Sequence[str],
     note: Callable[[tuple[OutsideChange, ...]], None],
     work: Work,
+    lock: Callable[[Path], None] = lambda _folder: None,
 ) -> Made:
-    """`note` is called with all changes of this step before each act. Raises InputError and OSError; undone then."""
+    """`note` is called with all changes of this step before each act, `lock` with the folder before all.
+
+    Raises InputError and OSError; undone then.
+    """
     key = outside_key(effect.key)
     value = checked_outside(effect.key, effect.value)
     if isinstance(key, FilesKey):
-        return _make_files(effect, key.names, value, engine, sources, note, work)
+        return _make_files(effect, key.names, value, engine, sources, note, work, lock)
     if engine is None:
         raise InputError(f"{effect.key} cannot be changed: this session has no engine")
     planned = package_change.planned(engine, effect.key, value)
@@ -65,12 +69,14 @@ def _make_files(
     sources: Sequence[str],
     note: Callable[[tuple[OutsideChange, ...]], None],
     work: Work,
+    lock: Callable[[Path], None],
 ) -> Made:
     from playbooks.evidence_folder import folder_facts  # noqa: PLC0415 -- it reads files of many kinds
 
     launch = launch_named(effect.before, effect.launch)
     base = effect.before.path.parent if effect.before.path is not None else Path()
     folder = model_folder(launch, base, engine)
+    lock(folder)
     planned = [file_change.planned(folder, name, source) for name in names]
     done: list[FileChange] = []
     try:

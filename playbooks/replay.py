@@ -131,6 +131,7 @@ class _Driver:
             self._kept.flush()
             self._kept.close()
             self._leave_no_unverified_change()
+            self._files.close()
             if self.session.progress.phase != "done":
                 self._kept.leave()
         return self.session

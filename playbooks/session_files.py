@@ -15,13 +15,17 @@ from playbooks.effects import EffectFailed, ReportWritten, RevisionUndone, Revis
 from playbooks.outside_changes import OutsideChange, make, take_back
 from playbooks.patterns import to_value
 from playbooks.unverified import Note
+from playbooks.writing_lock import take
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine_probe.engine import Engine
     from engine_probe.launch import Deployment
     from playbooks.case import CaseFolder
     from playbooks.effects import Done, Effect
     from playbooks.session import Session
+    from playbooks.writing_lock import WritingLock
 
 
 @dataclass
@@ -33,6 +37,8 @@ class SessionFiles:
     changes: list[Revision | OutsideChange] = field(default_factory=list)
     """Written and not undone, in order."""
     is_noted: bool = False
+    locks: dict[Path, WritingLock] = field(default_factory=dict)
+    """Of the models' folders that were changed: until the session is over."""
     work: Work = field(default_factory=Work)
     """What takes long, now or last: to stop it, and to read what it does."""
 
@@ -83,6 +89,7 @@ class SessionFiles:
                 session.file_sources,
                 lambda pending: self._note(effect.before, pending),
                 self.work,
+                self._lock,
             )
         except BaseException:
             self._note(effect.before)
@@ -90,6 +97,16 @@ class SessionFiles:
         self.changes += made.changes
         self._note(effect.before)
         return RevisionWritten(session.revision + 1, effect.before, outside=made.told, facts=made.facts)
+
+    def _lock(self, folder: Path) -> None:
+        """Raises InputError where another session changes that folder."""
+        if self.case is not None and folder.resolve() not in self.locks:
+            self.locks[folder.resolve()] = take(self.case.path.parent.parent, folder, self.case.name)
+
+    def close(self) -> None:
+        """What was changed is proved or undone: others may change it again."""
+        while self.locks:
+            self.locks.popitem()[1].release()
 
     def _undo(self, effect: UndoRevision) -> Done:
         while self.changes:

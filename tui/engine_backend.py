@@ -24,6 +24,7 @@ from playbooks.lab.unmade import CannotMake
 from playbooks.resuming import resumable_case, unfinished
 from playbooks.session import Proof
 from playbooks.unverified import take_back
+from playbooks.writing_lock import take
 from tui.commands.consent import holders_in_words
 from tui.commands.replay_run import run_session
 from tui.log_case import open_logs
@@ -123,6 +124,7 @@ def open_case(opening: Opening, engine: str | None, grades: tuple[str, str]) -> 
         if opening.deployment is None:
             return _lab_case(opening.fault or LAB_CASE, engine, context)
         state = find_locations().state
+        take(state, opening.deployment).release()  # said here already, where it is another session's
         left = unfinished(state, opening.deployment)
         notes = take_back(state, opening.deployment)
         notes += (f"case {left.case.name} on it was cut off: wizard --resume goes on with it",) if left else ()
@@ -145,6 +147,7 @@ def _resumed(opening: Opening, engine: str | None, grades: tuple[str, str], cont
     """The case that was cut off; where it cannot go on, its deployment from the beginning, and why is noted."""
     state = find_locations().state
     found = cut_off(state, opening.resume or "")
+    take(state, found.file).release()
     notes = take_back(state, found.file)
     deployment = read_deployment(found.file)
     prints = fingerprints(deployment, engine_for(engine, deployment))

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,8 @@ class FileChange:
     kept: Path | None
     placed: tuple[int, int, int] | None = None
     """Inode, size and time of change in nanoseconds of the new file: by these it is known again."""
+    was: tuple[int, int, int] | None = None
+    """The same of the file that is kept: what has the name `kept` and is another one is not ours to move."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -55,19 +58,45 @@ class FileChange:
             "temporary": str(self.temporary),
             "kept": None if self.kept is None else str(self.kept),
             "placed": None if self.placed is None else list(self.placed),
+            "was": None if self.was is None else list(self.was),
         }
 
 
 def change_of_json(content: dict[str, Any]) -> FileChange:
-    """Raises KeyError and TypeError where it is none."""
-    kept, placed = content["kept"], content["placed"]
-    return FileChange(
-        Path(content["target"]),
-        str(content["source"]),
-        Path(content["temporary"]),
-        None if kept is None else Path(kept),
-        None if placed is None else (int(placed[0]), int(placed[1]), int(placed[2])),
-    )
+    """Raises KeyError, TypeError and ValueError where it is none."""
+    target, temporary = Path(_text(content["target"])), Path(_text(content["temporary"]))
+    kept = None if content["kept"] is None else Path(_text(content["kept"]))
+    if not target.is_absolute() or ".." in target.parts:
+        raise ValueError(f"{target} is no file in full")
+    if temporary.parent != target.parent or not _temporary_name(target).fullmatch(temporary.name):
+        raise ValueError(f"{temporary} is no temporary file of {target}")
+    if kept is not None and (kept.parent != target.parent or not _kept_name(target).fullmatch(kept.name)):
+        raise ValueError(f"{kept} is not where {target} is kept")
+    numbers = [_numbers(content[name]) for name in ("placed", "was")]
+    return FileChange(target, _text(content["source"]), temporary, kept, *numbers)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise TypeError("a text is wanted")
+    return value
+
+
+def _numbers(value: object) -> tuple[int, int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or any(type(one) is not int for one in value):
+        raise TypeError("three numbers are wanted")
+    inode, size, changed = value
+    return inode, size, changed
+
+
+def _temporary_name(target: Path) -> re.Pattern[str]:
+    return re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{12}}\.vllm-console")
+
+
+def _kept_name(target: Path) -> re.Pattern[str]:
+    return re.compile(re.escape(target.name) + r"\.r(\d+)")
 
 
 def planned(folder: Path, name: str, source: str) -> FileChange:
@@ -81,13 +110,13 @@ def planned(folder: Path, name: str, source: str) -> FileChange:
         raise InputError("is not there: there is nothing to move away", file=str(target))
     if source != REMOVE and not source.startswith(HUB):
         _check_source(target, name, source_file(source, folder, name))
-    temporary = target.with_name(f".{target.name}.vllm-console")
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:12]}.vllm-console")
     return FileChange(target, source, temporary, next_kept(target) if os.path.lexists(target) else None)
 
 
 def next_kept(target: Path) -> Path:
     """`NAME.r1`, or the next number: no loader takes a file of such a name. Raises OSError."""
-    pattern = re.compile(re.escape(target.name) + r"\.r(\d+)")
+    pattern = _kept_name(target)
     taken = [int(found[1]) for one in target.parent.iterdir() if (found := pattern.fullmatch(one.name))]
     return target.with_name(f"{target.name}.r{max(taken, default=0) + 1}")
 
@@ -128,7 +157,7 @@ def place(
         if same_content(change.target, change.temporary):
             raise InputError(f"holds the same as that of {change.source}: nothing to change", file=str(change.target))
         _like_the_old(change)
-        change = replace(change, placed=_identity(change.temporary))
+        change = replace(change, placed=_identity(change.temporary), was=_identity_of_old(change))
         note(change)
         _give_name(change)
     except BaseException:
@@ -141,9 +170,10 @@ def place(
 def _move_away(change: FileChange, note: Callable[[FileChange], None]) -> FileChange:
     kept = change.kept
     assert kept is not None
-    change = replace(change, placed=_NOTHING)
+    change = replace(change, placed=_NOTHING, was=_identity(change.target))
     note(change)
-    change.target.rename(kept)
+    _keep(change.target, kept)
+    change.target.unlink(missing_ok=True)
     _sync(change.target.parent)
     return change
 
@@ -154,7 +184,6 @@ def _bring(change: FileChange, work: Work, fetch: Callable[[Path], Path] | None)
         _copy(source_file(change.source, folder, change.target.name), change.temporary, work)
         return
     brought = change.temporary.with_name(f"{change.temporary.name}.d")
-    shutil.rmtree(brought, ignore_errors=True)
     brought.mkdir()
     try:
         fetch(brought).replace(change.temporary)
@@ -167,7 +196,7 @@ def _bring(change: FileChange, work: Work, fetch: Callable[[Path], Path] | None)
 def _copy(source: Path, target: Path, work: Work) -> None:
     total = source.stat().st_size
     done = 0
-    with source.open("rb") as reading, target.open("wb") as writing:
+    with source.open("rb") as reading, target.open("xb") as writing:
         while True:
             work.go_on(f"copying {source.name}: {done / _GIB:,.2f} of {total / _GIB:,.2f} GiB")
             block = reading.read(_CHUNK_BYTES)
@@ -187,14 +216,25 @@ def _like_the_old(change: FileChange) -> None:
 
 def _give_name(change: FileChange) -> None:
     if change.kept is not None:
-        try:
-            os.link(change.target, change.kept, follow_symlinks=False)
-        except OSError:  # a file system without hard links
-            change.target.rename(change.kept)
+        _keep(change.target, change.kept)
     elif os.path.lexists(change.target):
         raise InputError("has come there meanwhile: it was left as it is", file=str(change.target))
     change.temporary.replace(change.target)
     _sync(change.target.parent)
+
+
+def _keep(target: Path, kept: Path) -> None:
+    """Give the old file its second name, never that of another file. Raises InputError and OSError."""
+    try:
+        os.link(target, kept, follow_symlinks=False)
+    except OSError as error:
+        if os.path.lexists(kept):
+            raise InputError("has come there meanwhile: nothing was changed", file=str(kept)) from error
+        target.rename(kept)  # a file system without hard links
+
+
+def _identity_of_old(change: FileChange) -> tuple[int, int, int] | None:
+    return None if change.kept is None else _identity(change.target)
 
 
 def put_back(change: FileChange) -> None:
@@ -209,6 +249,10 @@ def put_back(change: FileChange) -> None:
         if is_ours:
             change.target.unlink()
     elif os.path.lexists(change.kept):
+        if change.was is not None and _identity(change.kept) != change.was:
+            if is_there and _identity(change.target) == change.was:
+                return  # it never came so far that the old file was kept
+            raise InputError("is not the file that was kept; it stays where it is", file=str(change.kept))
         _move_back(change.target, change.kept, may_replace=is_ours or not is_there)
     elif is_ours:
         raise InputError(f"{change.kept} is gone: the file as it was cannot be put back", file=str(change.target))

@@ -22,6 +22,7 @@ from playbooks.told import resumed, told
 from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
 from playbooks.way_back import will_change
+from playbooks.writing_lock import take
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
 from tui.commands.experiments_told import ExperimentsTold
@@ -101,6 +102,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     sources, proof = checked_sources(files_from), proof_of(load_test)
     context = read_context()
     chosen = choose(context, playbook, file, fix)
+    if not dry_run:
+        take(find_locations().state, chosen.file).release()  # before anything else: it may be another session's
     for words in take_back(find_locations().state, chosen.file):
         Output(as_json).note(words)
     deployment = read_deployment(chosen.file)
@@ -144,6 +147,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
             settings={"file_sources": sources, "proof": proof},
             resume=resume,
             on_step=_tell_step if as_json else None,
+            may_write=not dry_run,
         )
     )
     _tell_end(session, policy, printer, output)

@@ -22,6 +22,7 @@ from playbooks.lessons import Lessons
 from playbooks.outside_fixes import engine_facts
 from playbooks.replay import drive
 from playbooks.start import facts_before
+from playbooks.writing_lock import take
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from playbooks.replay import OnChange, OnStep, Policy, ProbeLike
     from playbooks.resuming import Resumable
     from playbooks.session import Session
+    from playbooks.writing_lock import WritingLock
 
 
 async def run_session(  # noqa: PLR0913 -- what two front ends know
@@ -52,6 +54,7 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     settings: Mapping[str, Any] | None = None,
     resume: Resumable | None = None,
     on_step: OnStep | None = None,
+    may_write: bool = True,
 ) -> Session:
     """Drive one session to its end. Raises EngineError when vLLM itself cannot be run.
 
@@ -59,17 +62,16 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     `notes`: what the session is to say from its beginning. `probe`: None is one of its own.
     `verify_grade`: how a fix is loaded, None as the rest. `settings`: fields that the first session gets.
     `resume`: a case that was cut off, which goes on in its own folder. `on_step`: as for `drive`.
+    `may_write`: no other session may write this deployment meanwhile; where one may already, that is an InputError.
     """
     for launch in deployment.models:
         check_model_folder(launch, engine)
-    if resume is not None and resume.session is not None:
-        case: CaseFolder | None = resume.case
-        told = (*resume.session.notes, *notes, resume.words)
-        session = replace(resume.session, grade=grade, verify_grade=verify_grade or grade, notes=told)
-    else:
-        case, session = _new_session(deployment, engine, (grade, verify_grade or grade), notes)
-    session = replace(session, **(settings or {}))
     async with AsyncExitStack() as stack:
+        lock = _lock(deployment, stack) if may_write else None
+        case, session = _resumed(resume, notes) or _new_session(deployment, engine, notes)
+        if lock is not None:
+            lock.tell(case.name if case is not None else None)
+        session = replace(session, grade=grade, verify_grade=verify_grade or grade, **(settings or {}))
         if log is None:
             log = RunLog()
             stack.callback(log.close)
@@ -86,12 +88,24 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
     return await asyncio.to_thread(_engine_at_fault, session, engine)
 
 
-def _new_session(
-    deployment: Deployment, engine: Engine, grades: tuple[str, str], notes: tuple[str, ...]
-) -> tuple[CaseFolder | None, Session]:
+def _lock(deployment: Deployment, stack: AsyncExitStack) -> WritingLock | None:
+    if deployment.path is None:
+        return None
+    lock = take(writable(find_locations().state), deployment.path)
+    stack.callback(lock.release)
+    return lock
+
+
+def _resumed(resume: Resumable | None, notes: tuple[str, ...]) -> tuple[CaseFolder | None, Session] | None:
+    if resume is None or resume.session is None:
+        return None
+    return resume.case, replace(resume.session, notes=(*resume.session.notes, *notes, resume.words))
+
+
+def _new_session(deployment: Deployment, engine: Engine, notes: tuple[str, ...]) -> tuple[CaseFolder | None, Session]:
     case, why_not = kept_case()
     facts = facts_before(deployment, engine.is_local) | engine_facts(engine)
-    session = new_session(case.name if case else "", deployment, *grades, facts)
+    session = new_session(case.name if case else "", deployment, "warm", "warm", facts)
     if case is not None:
         with suppress(OSError):  # on a full disk it cannot go on later, and the driver says what else is not kept
             keep_fingerprints(case.path, fingerprints(deployment, engine))
