@@ -1,4 +1,4 @@
-"""A case that was cut off (kill -9, power, a lost connection) goes on from its last finished step.
+"""A case that was cut off (kill -9, power, a lost connection), or left undecided, goes on from its last finished step.
 
 found = resumable(state, deployment, prints, context)   # after unverified.take_back, on the file as it is now
 found.words                                             # what it goes on from
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _OVER = ("healthy", "stopped", "cannot run")
 """Verdicts after which there is nothing to go on with: what was loaded is looked at again."""
+_UNDECIDED = (": stopped", ": not verified")
+"""How the first line of a report ends where the case can go on."""
 _CUT_IN = {
     "observing": "while it loaded the models to see what is wrong",
     "deciding": "between two steps",
@@ -64,8 +66,11 @@ class Resumable:
     stale: str | None = None
 
 
-def unfinished(state: Path, file: Path | None = None) -> Unfinished | None:
-    """The newest case (of `file` where that is given), if it was cut off. Older ones do not count any more."""
+def unfinished(state: Path, file: Path | None = None, *, undecided: bool = False) -> Unfinished | None:
+    """The newest case (of `file` where that is given), if it was cut off. Older ones do not count any more.
+
+    With `undecided` also one that was left before a fix held.
+    """
     wanted = str(file.resolve()) if file is not None else None
     for folder in sorted((state / "cases").glob("*"), reverse=True):
         content = _first_line(folder)
@@ -110,7 +115,8 @@ def resumable_case(
     ended = recording.session
     if last is None or ended is None or last.verdict in _OVER:
         return None
-    cut = f"case {case.name} was cut off {_where(ended)}"
+    is_left = ended.progress.phase == "done"
+    cut = f"case {case.name} was {'left undecided' if is_left else 'cut off ' + _where(ended)}"
     stale = _why_stale(case, last, deployment, prints)
     if stale is not None:
         return Resumable(case, f"{cut}; all begins anew, because {stale}", stale=stale)
