@@ -86,7 +86,8 @@ def _news(taken: Taken) -> Iterator[tuple[str, Step]]:
     before, after = taken.before, taken.session
     if taken.happening is None:
         if before is not after:
-            yield "it goes on after it was cut off", after.step
+            is_left = before.progress.phase == "done"
+            yield "it goes on" if is_left else "it goes on after it was cut off", after.step
             yield from _outcomes(before, after)
         return
     if after.symptom is not None and after.symptom is not before.symptom:

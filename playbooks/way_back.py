@@ -28,6 +28,14 @@ def will_change(deployment: Deployment, fix: FixOption | None = None) -> tuple[s
     return (f"{deployment.path} will be changed; as it is now it stays as {_beside(deployment.path, kept)}",)
 
 
+def way_on(session: Session) -> str | None:
+    """The command that goes on with a case that ended before a fix held; None where there is nothing to go on with."""
+    is_open = session.verdict in ("stopped", "not verified") and session.symptom is not None
+    if not is_open or not session.case or session.deployment.path is None or session.log_sources:
+        return None
+    return f"vllm-console wizard --resume {session.case}"
+
+
 def is_changed(session: Session, *, from_anywhere: bool = False) -> tuple[str, ...]:
     """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty.
 

@@ -11,12 +11,15 @@ import pytest
 
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import local_engine
+from engine_probe.errors import InputError
+from playbooks.cut_off import cut_off
 from playbooks.fingerprints import fingerprints, keep_fingerprints
-from playbooks.recorded import past_case
+from playbooks.recorded import moments, past_case
 from playbooks.replay import drive
-from playbooks.resuming import Resumable, resumable, unfinished
+from playbooks.resuming import Resumable, resumable, resumable_case, unfinished
 from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
+from playbooks.way_back import way_on
 from tests.kept_case_samples import KV, POOL, SHORTER, keep_case, kv_context, kv_deployment
 from tests.recorded_probe import RecordedProbe, recorded_loads
 
@@ -229,3 +232,23 @@ async def test_a_case_that_was_left_can_go_on_in_the_same_console(file: Path, tm
     found = found_in(tmp_path, file, context)
     assert found is not None
     assert (await go_on(found, RecordedProbe(recorded_loads()[1]), context)).verdict == "verified"
+
+
+async def test_a_case_that_was_left_undecided_can_go_on_where_it_is_named(
+    file: Path, tmp_path: Path, context: Context
+) -> None:
+    bad, good = recorded_loads()
+    case, session = await keep_case(file, tmp_path, RecordedProbe(bad), Unattended(dry_run=True), context=context)
+    prints = fingerprints(read_deployment(file), ENGINE)
+    keep_fingerprints(case.path, prints)
+    assert (session.verdict, way_on(session)) == ("stopped", f"vllm-console wizard --resume {case.name}")
+    assert found_in(tmp_path, file, context) is None, "nothing goes on with it unasked"
+    named = cut_off(tmp_path, case.name)
+    found = resumable_case(named.case, read_deployment(file), prints, context)
+    assert found is not None
+    assert f"case {case.name} was left undecided; it goes on from there" in found.words
+    session = await go_on(found, RecordedProbe(good), context)
+    assert (session.verdict, way_on(session)) == ("verified", None)
+    assert "it goes on" in [one.title for one in moments(case.path, context)]
+    with pytest.raises(InputError, match="its report is written"):
+        cut_off(tmp_path, case.name)

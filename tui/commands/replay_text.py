@@ -11,7 +11,7 @@ from playbooks.proof import proof_object, verdict_words
 from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
 from playbooks.session import Outcome
 from playbooks.session_json import check_object, fix_object
-from playbooks.way_back import changed_file, is_changed
+from playbooks.way_back import changed_file, is_changed, way_on
 from tui.commands.experiments_told import ExperimentsTold
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class SessionPrinter:
             self.output.text(line)
         if session.report_path:
             self.output.text(f"report: {session.report_path}")
+        if self.file_stays and (way := way_on(session)) is not None:
+            self.output.text(f"to go on: {way}")
         word = verdict or session.verdict or "not finished"
         words = verdict_words(session) if word == session.verdict else word
         self.output.text(words, _VERDICT_STYLES.get(word, "bold red"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from playbooks.session import Step
-from playbooks.way_back import is_changed, lies_outside
+from playbooks.way_back import is_changed, lies_outside, way_on
 from tui.widgets.checks import result_words
 from tui.widgets.clean_text import clean
 
@@ -51,6 +51,8 @@ def farewell(session: Session, *, temporary: bool) -> list[str]:
         rows.append(f"report: {session.report_path}")
     elif session.case_folder:
         rows.append(f"logs and events: {session.case_folder}")
+    if not temporary and (way := way_on(session)) is not None:
+        rows.append(f"to go on: {way}")
     return [clean(row) for row in [*rows, *_fix_lines(session, temporary=temporary, undo="")]]
 
 
