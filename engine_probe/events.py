@@ -243,7 +243,7 @@ class Hung(Event):
 
 @dataclass(frozen=True)
 class Ended(Event):
-    """A load is over and what it left was removed. `left_behind` must be empty."""
+    """A load is over and what it left was removed. `left_behind`, what is still there, must be empty."""
 
     event: ClassVar[str] = "ended"
     seconds: float = 0.0

@@ -97,6 +97,19 @@ async def test_a_load_that_was_suspended_is_ended_politely() -> None:
     assert is_gone(only(seen, ev.Started).pid)
 
 
+@pytest.mark.parametrize("behaviour", ["shm", "unmapped-shm", "untracked-shm"])
+async def test_shared_memory_of_a_server_that_dies_of_the_polite_signal_is_gone(behaviour: str) -> None:
+    """It is stopped at once after it has made it: no scan has seen it."""
+
+    def react(probe: Probe, event: ev.Event) -> object:
+        return probe.stop("m") if isinstance(event, ev.Text) and "holding" in event.line else None
+
+    events = await collect(behaviour, react)
+    _, segment = held(events)
+    assert only(events, ev.Ended).left_behind == []
+    assert not segment.exists()
+
+
 async def test_an_engine_that_cannot_be_started_fails_once() -> None:
     class Missing(StandInLaunch):
         def child_env(self) -> dict[str, str]:
@@ -232,7 +245,7 @@ def test_a_root_that_ended_before_its_pid_was_known_ends_the_load_with_its_code(
         private_dir=str(tmp_path),
         emit=seen.append,
         post=lambda call: call(),
-        sweep=lambda _select, _shm: Swept(),
+        sweep=lambda _select, _shm, _of_others: Swept(),
         collect_exits=lambda: None,
         claim_exit=lambda _pid: 3 << 8,
         watch_pipe=lambda _inode: None,

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from multiprocessing import resource_tracker, shared_memory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -228,3 +229,47 @@ def test_only_the_process_that_holds_the_socket_listens() -> None:
         assert may_listen([os.getpid()], port)
         assert not may_listen([os.getppid()], port)
     assert may_listen([os.getppid()], port), "nobody is seen there: unknown"
+
+
+def test_a_sweep_removes_no_shared_memory_that_others_made_or_still_map() -> None:
+    """And says which of it is mapped."""
+    before, mapped, left = (shared_memory.SharedMemory(create=True, size=64) for _ in range(3))
+    paths = [f"/dev/shm/{one.name}" for one in (before, mapped, left)]
+    code = (
+        "import mmap, sys; file = open(sys.argv[1], 'r+b'); held = mmap.mmap(file.fileno(), 0)\n"
+        "print(flush=True); input()"
+    )
+    argv = [sys.executable, "-c", code, paths[1]]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as outsider:
+        try:
+            assert outsider.stdout is not None
+            outsider.stdout.readline()
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(process_tree, "descendants", lambda *_: {os.getpid()})
+                swept = sweep.sweep(lambda _: set(), paths, shm_of_others=paths[:1])
+        finally:
+            outsider.kill()
+    assert (swept.removed_shm, swept.left_behind) == ({paths[2]}, {f"{paths[1]} (pid {outsider.pid} maps it)"})
+    for one in (before, mapped):
+        one.close()
+        one.unlink()
+    left.close()
+    resource_tracker.unregister(f"/{left.name}", "shared_memory")
+
+
+def test_a_sweep_lets_a_resource_tracker_end_by_itself() -> None:
+    """Killed, it would leave what it alone knows of."""
+    code = (
+        "import time; from multiprocessing import shared_memory\n"
+        "one = shared_memory.SharedMemory(create=True, size=64); one.close(); print(one.name, flush=True)\n"
+        "time.sleep(3600)"
+    )
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True) as maker:
+        assert maker.stdout is not None
+        path = f"/dev/shm/{maker.stdout.readline().decode().strip()}"
+        swept = sweep.sweep(
+            lambda all_: {pid for pid, one in all_.items() if one.session == maker.pid}, collect_exits=maker.poll
+        )
+    assert (swept.killed, swept.left_behind) == ({maker.pid}, set())
+    assert path not in process_tree.shm_listed()

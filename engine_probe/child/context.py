@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from engine_probe.child.sweep import Select, Swept
     from engine_probe.events import Event
 
@@ -18,8 +20,11 @@ class Context:
     emit: Callable[[Event], None]
     post: Callable[[Callable[[], None]], None]
     """Run a call in the keeper's thread: the way in for every other thread."""
-    sweep: Callable[[Select, set[str]], Swept]
-    """End all that the selection names; sees to exits meanwhile and spares the keeper's own."""
+    sweep: Callable[[Select, set[str], Container[str]], Swept]
+    """End all that the selection names and remove the shared memory that they, or the set, had; not that of others.
+
+    Sees to exits meanwhile and spares the keeper's own.
+    """
     collect_exits: Callable[[], None]
     claim_exit: Callable[[int], int | None]
     """The wait status of a process that ended before anyone knew its pid."""

@@ -23,7 +23,7 @@ from engine_probe.child.posted import Posted
 from engine_probe.child.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from types import FrameType
 
 _TICK_S = 0.05
@@ -134,9 +134,15 @@ class Keeper:
         if not self._loads.some_await_pids:
             self._unclaimed.clear()
 
-    def _sweep(self, chosen: sweep.Select, known_shm: Iterable[str]) -> sweep.Swept:
+    def _sweep(self, chosen: sweep.Select, known_shm: Iterable[str], shm_of_others: Container[str] = ()) -> sweep.Swept:
         known_shm = {*known_shm, *log_tap.noted_shared_memory(self._private_dir)}
-        return sweep.sweep(chosen, known_shm, spared=(self._watchdog.pid,), collect_exits=self._collect_exits)
+        return sweep.sweep(
+            chosen,
+            known_shm,
+            spared=(self._watchdog.pid,),
+            collect_exits=self._collect_exits,
+            shm_of_others=shm_of_others,
+        )
 
     def _end(self, reason: str | None) -> None:
         self._is_ending = True

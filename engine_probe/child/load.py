@@ -168,7 +168,9 @@ class Load:
         )
 
     def _ask_to_end(self) -> None:
+        """What it maps is read first: one without a handler for the signal takes the maps along at once."""
         if self.members.root is not None and self._root_ended is None:
+            self.members.remember_shm(self.members.update(process_tree.read_all()))
             with contextlib.suppress(ProcessLookupError):  # it is on its way out by itself
                 os.kill(self.members.root, signal.SIGTERM)
                 os.kill(self.members.root, signal.SIGCONT)  # one that was stopped cannot hear the first
@@ -183,7 +185,7 @@ class Load:
 
     def _end(self) -> None:
         self._not_wanted.set()
-        swept = self._context.sweep(self.members.update, self.members.shm)
+        swept = self._context.sweep(self.members.update, self.members.shm, self.members.shm_before)
         self._context.collect_exits()
         self.text.close_writer()
         self.text.drain()

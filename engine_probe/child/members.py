@@ -28,7 +28,9 @@ class Members:
         self.endings: dict[int, int] = {}
         """Pid → wait status."""
         self.shm: set[str] = set()
-        self._shm_listed: frozenset[str] | None = None
+        self.shm_before = process_tree.shm_listed()
+        """What others had made before the load."""
+        self._shm_seen: tuple[frozenset[str], frozenset[int]] | None = None
         self._pipe_inode = pipe_inode
         self._mark = mark
 
@@ -77,15 +79,13 @@ class Members:
             self.titles[pid] = process_tree.title(pid)
 
     def remember_shm(self, living: Iterable[int]) -> None:
-        """Look into the maps only when /dev/shm has changed: reading maps holds a process up a little."""
-        try:
-            listed = frozenset(os.listdir("/dev/shm"))  # noqa: S108
-        except OSError:
-            return
-        if listed != self._shm_listed:
-            self._shm_listed = listed
-            for pid in living:
-                self.shm |= process_tree.shm_paths(pid)
+        """Look into the maps only when /dev/shm or the processes have changed: reading maps holds one up a little."""
+        pids = frozenset(living)
+        seen = (process_tree.shm_listed(), pids)
+        if seen != self._shm_seen:
+            self._shm_seen = seen
+            for pid in pids:
+                self.shm |= process_tree.shm_paths(pid) - self.shm_before
 
     def root_ending(self) -> tuple[int | None, str | None]:
         """How the root ended, see `how_it_ended`."""

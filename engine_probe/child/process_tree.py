@@ -67,6 +67,11 @@ def title(pid: int) -> str:
     return words[:80] or _read(f"/proc/{pid}/comm").strip() or "?"
 
 
+def is_resource_tracker(pid: int) -> bool:
+    """Python's own process that removes shared memory of those that died (multiprocessing/resource_tracker.py)."""
+    return b"resource_tracker import main" in _read_raw(f"/proc/{pid}/cmdline")
+
+
 def rss_bytes(pid: int) -> int | None:
     fields = _read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else None
@@ -101,6 +106,14 @@ def shm_paths(pid: int) -> set[str]:
         links = []  # gone, or not ours to read: then it holds nothing of ours
     found.update(target for target in links if target.startswith(_SHM))
     return {path.replace(" (deleted)", "") for path in found}
+
+
+def shm_listed() -> frozenset[str]:
+    """The paths of all that lies in /dev/shm; nothing where it cannot be read."""
+    try:
+        return frozenset(_SHM + name for name in os.listdir(_SHM))
+    except OSError:
+        return frozenset()
 
 
 def prints_into(pid: int, pipe_inode: int) -> bool:

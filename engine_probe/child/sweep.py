@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Callable
 
@@ -14,6 +14,9 @@ from engine_probe.child import process_tree
 from engine_probe.child.process_tree import Process
 
 _Targets = dict[int, int]
+
+_TRACKERS_S = 3.0
+"""A resource tracker ends as soon as the last process that it tracks for is gone, and removes what they made first."""
 
 Select = Callable[[Mapping[int, Process]], set[int]]
 """Names the pids to end among all processes; asked again after each round."""
@@ -47,26 +50,45 @@ def sweep(
     spared: Iterable[int] = (),
     collect_exits: Callable[[], object] = reap,
     deadline_s: float = 10.0,
+    shm_of_others: Container[str] = (),
 ) -> Swept:
     """Kill all that `select` names until it names none, then unlink their shared memory.
 
-    All are stopped first: a tree that stands still cannot fork past us, and what it maps can be read before
-    the maps vanish with it. `known_shm` are paths seen earlier, of processes that are gone by now. Never
+    Python's resource trackers come last: they alone know of segments that nobody maps, and end by themselves.
+    `known_shm` are paths seen earlier, of processes that are gone by now; `shm_of_others` were there before. Never
     signals init, this process, its parent or those `spared`.
     """
     result = Swept()
     shm = set(known_shm)
     never = {0, 1, os.getpid(), os.getppid(), *spared}
     deadline = time.monotonic() + deadline_s
+    _end_all(lambda: _without_trackers(_targets(select, never)), shm, result, deadline, collect_exits)
+    trackers = _targets(select, never)
+    if trackers and time.monotonic() < deadline:
+        _signal_all(trackers, signal.SIGCONT)
+        _wait_until_gone(trackers, min(deadline, time.monotonic() + _TRACKERS_S), collect_exits)
+    _end_all(lambda: _targets(select, never), shm, result, deadline, collect_exits)
+    _remove_shm({path for path in shm if path not in shm_of_others}, result)
+    return result
+
+
+def _end_all(
+    targets_now: Callable[[], _Targets],
+    shm: set[str],
+    result: Swept,
+    deadline: float,
+    collect_exits: Callable[[], object],
+) -> None:
+    """All are stopped first: a tree that stands still cannot fork past us, and its maps vanish with it."""
     while True:
-        targets = _targets(select, never)
+        targets = targets_now()
         if not targets:
-            break
+            return
         if time.monotonic() > deadline:
             result.left_behind.update(f"pid {pid} ({process_tree.title(pid)})" for pid in targets)
-            break
+            return
         _signal_all(targets, signal.SIGSTOP)
-        more = _targets(select, never)
+        more = targets_now()
         _signal_all(more, signal.SIGSTOP)
         targets.update(more)
         for pid in targets:
@@ -74,8 +96,10 @@ def sweep(
         _signal_all(targets, signal.SIGKILL)
         result.killed.update(targets)
         _wait_until_gone(targets, deadline, collect_exits)
-    _remove_shm(shm, result)
-    return result
+
+
+def _without_trackers(targets: _Targets) -> _Targets:
+    return {pid: ticks for pid, ticks in targets.items() if not process_tree.is_resource_tracker(pid)}
 
 
 def _targets(select: Select, never: set[int]) -> _Targets:
@@ -105,14 +129,19 @@ def _wait_until_gone(targets: _Targets, deadline: float, collect_exits: Callable
 
 
 def _remove_shm(paths: Iterable[str], result: Swept) -> None:
-    """A segment that a living process outside still maps is not ours to remove."""
+    """A segment that a living process still maps stays: another load's is no matter of this one, else it is said."""
     existing = {path for path in paths if os.path.exists(path)}
     if not existing:
         return
-    for pid in process_tree.read_all():
-        if pid != os.getpid():
-            existing -= process_tree.shm_paths(pid)
-    for path in existing:
+    processes = process_tree.read_all()
+    of_other_loads = process_tree.descendants(processes, {os.getpid()})
+    mapped: set[str] = set()
+    for pid in processes.keys() - {os.getpid()}:
+        held = existing & process_tree.shm_paths(pid)
+        mapped |= held
+        if pid not in of_other_loads:
+            result.left_behind.update(f"{path} (pid {pid} maps it)" for path in held)
+    for path in existing - mapped:
         try:
             os.unlink(path)
             result.removed_shm.add(path)

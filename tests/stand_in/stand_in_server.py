@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing import shared_memory
+from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,29 @@ def serve_stubbornly(port: int) -> None:
         while True:
             time.sleep(3600)
     os.wait()
+    serve(port)
+
+
+def serve_with_shm(port: int) -> None:
+    """No handler for SIGTERM: only the resource tracker, once this has died, knows what it made."""
+    held = shared_memory.SharedMemory(create=True, size=4096)
+    print("holding", held.name, os.getpid(), flush=True)
+    serve(port)
+
+
+def serve_with_unmapped_shm(port: int) -> None:
+    """No maps tell of it either."""
+    held = shared_memory.SharedMemory(create=True, size=4096)
+    held.close()
+    print("holding", held.name, os.getpid(), flush=True)
+    serve(port)
+
+
+def serve_with_untracked_shm(port: int) -> None:
+    """Nobody but its maps tells of it."""
+    held = shared_memory.SharedMemory(create=True, size=4096)
+    resource_tracker.unregister("/" + held.name, "shared_memory")
+    print("holding", held.name, os.getpid(), flush=True)
     serve(port)
 
 
@@ -112,6 +135,9 @@ def tell(_port: int) -> None:
 BEHAVIOURS = {
     "serve": serve,
     "tree": serve_stubbornly,
+    "shm": serve_with_shm,
+    "unmapped-shm": serve_with_unmapped_shm,
+    "untracked-shm": serve_with_untracked_shm,
     "hang": hang,
     "die-by-signal": die_by_signal,
     "traceback": fail,
