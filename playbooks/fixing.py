@@ -33,14 +33,18 @@ def fixes_of(session: Session, context: Context) -> tuple[FixOption, ...]:
 
     What a fix has already come to (`outcome`) is kept. Of two of one name, that of the likelier cause is meant.
     """
-    outcomes = {(fix.id, fix.new_value): fix.outcome for fix in session.fixes}
+    told = {(fix.id, fix.new_value): fix for fix in session.fixes}
     found: dict[str, FixOption] = {}
     for cause in session.causes:
         specs = context.playbook(cause.id).fixes
         options = [(rank_of(spec.id, cause), option_of(spec, cause, session)) for spec in specs]
         for _, option in sorted(options, key=lambda pair: pair[0]):
             found.setdefault(option.id, option)
-    return tuple(replace(one, outcome=outcomes.get((one.id, one.new_value), "not tried")) for one in found.values())
+    return tuple(_as_tried(one, told.get((one.id, one.new_value))) for one in found.values())
+
+
+def _as_tried(option: FixOption, before: FixOption | None) -> FixOption:
+    return option if before is None else replace(option, outcome=before.outcome, undone=before.undone)
 
 
 def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
@@ -153,8 +157,7 @@ def _not_applicable(spec: Fix, lookup: Lookup) -> str | None:
     for text in spec.only_if:
         result = evaluate(parse(text), lookup)
         if not result.holds:
-            wish = wording.expected(text, lookup, brief=True)
-            return f"it would do nothing here: {wording.sentence(text, lookup)}; it helps only with {wish}"
+            return wording.nothing_to_do(text, lookup)
     return None
 
 

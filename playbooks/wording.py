@@ -64,6 +64,20 @@ def sentence(text: str, lookup: Lookup, before: Lookup | None = None) -> str:
     return f"{label} {value}{'' if result.holds else ', not'} {sign} {_right(condition, lookup)}"
 
 
+def nothing_to_do(text: str, lookup: Lookup) -> str:
+    """Why a change that is for this condition alone does nothing where it does not hold."""
+    condition = parse(text)
+    name = info_of(condition.fact).label.removesuffix(" as launched")
+    if isinstance(lookup(condition.fact), Unknown):
+        return f"whether it would do anything here is not known: {sentence(text, lookup)}"
+    if condition.op == "is" and condition.right == "set":
+        return f"{name} is not set in this launch, so there is nothing to take out or to change"
+    if condition.op == "is" and condition.right == "unset":
+        return f"{name} is set in this launch already, and this is for one without it"
+    wish = expected(text, lookup, brief=True)
+    return f"it would do nothing here: {sentence(text, lookup)}; it helps only with {wish}"
+
+
 def with_labels(text: str) -> str:
     """`text` with the names of registered facts replaced by their labels."""
     known = {one.name: one.label for one in named()}

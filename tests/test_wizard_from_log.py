@@ -21,6 +21,7 @@ from tui.app import ConsoleApp
 from tui.engine_backend import open_case
 from tui.running import Opening
 from tui.screens.dialogs import AskText, Confirm
+from tui.screens.log_viewer import LogViewerScreen
 from tui.screens.wizard import WizardScreen
 from tui.screens.wizard_evidence import LogAtLine
 from tui.screens.wizard_text import Look, first_choices
@@ -234,3 +235,32 @@ def test_while_many_requests_run_the_memory_stands_beside_them_with_its_course()
     text = body_drawn(session, look, 120, UNICODE).plain
     assert "▆██ 1.5 GiB  34s" in text
     assert "1.5 GiB" not in body_drawn(session, replace(look, memory_gib=()), 120, UNICODE).plain
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_beside_a_given_log_no_empty_one_is_shown(tmp_path, size):
+    app = console(tmp_path, Opening(logs=(written(tmp_path),)))
+    async with app.run_test(size=size) as pilot:
+        screen = await decided(pilot)
+        await until(pilot, lambda: not screen.query_one("#lower").display)
+        assert "pause log" not in keys_of(app)
+        await pilot.press("L")
+        await until(pilot, lambda: isinstance(app.screen, LogViewerScreen))
+
+
+def test_a_message_of_several_lines_is_one_line_and_stands_once():
+    text = "ValidationError: 1 validation error for ModelConfig\n  Value error, User-specified max_model_len (8192) is"
+    again = replace(samples.SYMPTOM.evidence[0], line=90, text="pydantic_core._pydantic_core." + text)
+    first = replace(again, line=72, text=text)
+    symptom = replace(samples.SYMPTOM, headline=text, evidence=(first, again))
+    shown = body_drawn(replace(samples.FAILED, symptom=symptom), Look(Step.SYMPTOM, {}), 120, UNICODE).plain
+    assert "for ModelConfig Value error" in shown
+    assert shown.count("validation error") == 1
+
+
+def test_headings_do_not_run_into_each_other():
+    for width in range(60, 141):
+        for row in body_drawn(samples.FAILED, Look(Step.HYPOTHESES, {}), width, UNICODE).plain.split("\n"):
+            if "experiment  " in row and "verdict" in row:
+                assert " experiment " in row
+                assert "  verdict" in row

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.launch import Launch
+from engine_probe.logs import stages
 from playbooks.conditions import Answer, Unset
+from playbooks.diagnosis_report import value_of
 from playbooks.facts import register
-from playbooks.wording import arguments, expected, measured, quantity, sentence, size, with_labels
+from playbooks.wording import (
+    arguments,
+    change,
+    expected,
+    measured,
+    nothing_to_do,
+    quantity,
+    sentence,
+    size,
+    with_labels,
+)
 
 FACTS: dict[str, Answer] = {
     "kv.tokens": Known(1536, "parsed", "load-1.log:51"),
@@ -95,3 +110,42 @@ def test_every_fact_has_a_label_and_texts_get_it() -> None:
     assert all(one.label and "_" not in one.label for one in register())
     said = with_labels("needed_gib is unknown: kv.tokens.txt, launch.max_model_len and x.kv.tokens stay or not")
     assert said == "KV cache needed is unknown: kv.tokens.txt, max-model-len as launched and x.kv.tokens stay or not"
+
+
+def test_what_names_something_is_no_quantity() -> None:
+    assert quantity(49671, name="launch.port") == "49671"
+    assert quantity(4711, name="gpu.largest_other_pid") == "4711"
+    assert quantity(49671, name="engine.max_model_len") == "49,671"
+
+
+def test_small_and_single_quantities() -> None:
+    assert quantity(0.004, "GiB") == "4.1 MiB"
+    assert quantity(1, "tokens") == "1 token"
+    assert quantity(8192.0) == "8,192"
+    words = {"unit": "processes", "name": "engine.world_size"}
+    assert [value_of({**words, "value": one}) for one in (1, 2)] == ["1 process", "2 processes"]
+    assert value_of({"value": "qwn25", "unit": "as vLLM's argument", "name": "launch.model"}) == "qwn25"
+
+
+def test_a_change_of_bytes_has_its_unit_wherever_it_is_told() -> None:
+    assert change("args.kv-cache-memory-bytes", 293601280) == "args.kv-cache-memory-bytes = 280 MiB (293,601,280 bytes)"
+    assert change("args.max-model-len", 1408) == "args.max-model-len = 1408"
+    assert change("args.port", None) == "args.port = ?"
+
+
+def test_every_number_that_a_log_gives_has_a_label() -> None:
+    names = {one.name for one in register()}
+    table = (Path(stages.__file__).parent / "data" / "stages.tsv").read_text("utf-8")
+    told = set(re.findall(r"(?<![\w/.])([a-z]+\.[a-z_]+)=", table))
+    assert len(told) > 30
+    assert not told - names
+
+
+def test_a_change_that_does_nothing_says_so_without_a_riddle() -> None:
+    unset, known = Unset("as launched"), Known(4, "declared", "as launched")
+    without = nothing_to_do("launch.max_num_seqs is set", lambda _name: unset)
+    assert without == "max-num-seqs is not set in this launch, so there is nothing to take out or to change"
+    assert "is set in this launch already" in nothing_to_do("launch.max_num_seqs is unset", lambda _name: known)
+    unknown = nothing_to_do("launch.max_num_seqs is set", lambda _name: Unknown("the log does not say"))
+    assert "is not known" in unknown
+    assert "the log does not say" in unknown

@@ -53,6 +53,8 @@ class WizardMoment:
     has_more_fixes: bool = False
     """Some that are not possible are folded away, or would be."""
     shows_all: bool = False
+    has_log: bool = True
+    """There is a log of loads of its own to follow."""
     has_line: bool = False
     """What is marked has a line in a log that is there."""
     is_skipped: bool = False

@@ -75,7 +75,7 @@ WIZARD_ACTIONS: tuple[Action, ...] = (
     Action("right", "right", "→", "step on", "Look at the step after, as far as the case has come", _WIZARD,
            _in_wizard("go on"), in_footer=False),
     Action("pause_log", "space", "space", "pause log", "Stop following the log; it goes on being collected", _WIZARD,
-           lambda m: not m.log_paused),
+           lambda m: m.wizard.has_log and not m.log_paused),
     Action("follow_log", "space", "space", "follow log", "Follow the end of the log again", _WIZARD,
            lambda m: m.log_paused),
     Action("log_here", "l", "l", "log here", "Open the log at the line that shows what is marked", _WIZARD,

@@ -16,7 +16,7 @@ from tui import actions
 from tui.actions import Moment, WizardMoment
 from tui.screens.base import when_whole
 from tui.screens.wizard_actions import WizardActions
-from tui.screens.wizard_evidence import line_shown
+from tui.screens.wizard_evidence import is_log_given, line_shown
 from tui.screens.wizard_text import Look, body_of, first_choices, next_to_show, now_line, with_sample, with_values
 from tui.widgets.fixes import folded_fixes
 from tui.widgets.hypotheses import find_hypothesis, has_folded
@@ -178,6 +178,7 @@ class WizardScreen(WizardActions):
             self.query_one(StepHeader).set_steps(self.session.step, self.shown, self.session.case)
             several = len(self.session.deployment.models) > 1
             self.query_one(StageStrip).set_stages(self.session.stages, self.session.model if several else "")
+            self.set_class(is_log_given(self.session), "-no-log")
             self._draw_now()
             self._draw_host()
             self.refresh_keys()
@@ -239,7 +240,7 @@ class WizardScreen(WizardActions):
             fix=self.marked_fix(),
             over=self.over,
             log_paused=bool(log) and not log.first().following,
-            memory_folded=not self.has_class("-wide"),
+            memory_folded=not self.has_class("-wide") or is_log_given(self.session),
             wizard=self._wizard_moment(),
         )
 
@@ -251,6 +252,7 @@ class WizardScreen(WizardActions):
             has_more_fixes=self.shown is Step.FIX and bool(folded_fixes(session, None)),
             shows_all=self.shows_all,
             has_line=line_shown(session, self.shown, self.marked) is not None,
+            has_log=not is_log_given(session),
             is_skipped=self.marked.get(Step.FIX) in self.skipped,
             can_draft=is_idle and (self.shown is Step.VERIFY or self.over),
             can_write_deployment=bool(session.log_sources) and session.deployment.path is None and is_idle,

@@ -21,8 +21,9 @@ from tui.screens.case_driver import CaseDriver
 from tui.screens.dialogs import AskText, Confirm
 from tui.screens.leaving import leave_lines
 from tui.screens.log_viewer import LogViewerScreen
+from tui.screens.own_log import OwnLogViewer
 from tui.screens.report import ReportScreen
-from tui.screens.wizard_evidence import LogAtLine, line_shown
+from tui.screens.wizard_evidence import LogAtLine, given_log, is_log_given, line_shown
 from tui.screens.wizard_keeps import KeepsSessions
 from tui.screens.wizard_text import with_values
 from tui.widgets.choice_list import ChoiceList
@@ -295,11 +296,16 @@ class WizardActions(KeepsSessions):
         self.query_one(LiveLog).follow(True)
 
     def do_log_big(self) -> None:
-        log = self.query_one(LiveLog).opened
-        if log is None:
+        deployment, log = self.session.deployment, self.query_one(LiveLog).opened
+        if is_log_given(self.session):
+            try:
+                self.app.push_screen(OwnLogViewer(given_log(self.session), is_inner=True, deployment=deployment))
+            except InputError as trouble:
+                self.tell(str(trouble).splitlines()[0], style="$error bold")
+        elif log is None:
             self.tell("Nothing has been printed yet", style="$warning")
         else:
-            self.app.push_screen(LogViewerScreen(log, is_inner=True, deployment=self.session.deployment))
+            self.app.push_screen(LogViewerScreen(log, is_inner=True, deployment=deployment))
 
     do_log_whole = do_log_big
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine_probe.logs.sources import parse_source, path_of, short_names
 from playbooks.session import Step
+from tui.opened_log import OpenedLog
 from tui.screens.own_log import OwnLogViewer
 from tui.widgets.hypotheses import find_hypothesis
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from engine_probe.launch import Deployment
     from playbooks.session import Evidence, Session
-    from tui.opened_log import OpenedLog
 
 
 class LinePlace(NamedTuple):
@@ -61,6 +61,16 @@ def _of_sources(session: Session, name: str) -> Path | None:
         if short == name and source.kind == "file":
             return path_of(source)
     return None
+
+
+def is_log_given(session: Session) -> bool:
+    """The case is of logs, and nothing was loaded: there is no log of its own to follow."""
+    return bool(session.log_sources) and not session.progress.load_number
+
+
+def given_log(session: Session) -> OpenedLog:
+    """The logs that the case is of. Raises InputError."""
+    return OpenedLog.of_sources([parse_source(word) for word in session.log_sources])
 
 
 class LogAtLine(OwnLogViewer):

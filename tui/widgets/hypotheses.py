@@ -150,8 +150,10 @@ def _claim_width(width: int, columns: _Columns) -> int:
 def _heading(session: Session, width: int, columns: _Columns) -> Content:
     experiment, cost, verdict = columns
     model = session.symptom.model if session.symptom is not None else session.model
-    title = f"Likeliest causes for {model}, with confidence"
-    head = part(cell(title, width - experiment - cost - verdict), "bold")
+    space = width - experiment - cost - verdict - 2
+    title = f"Likeliest causes for {clean(model)}"
+    title += ", with confidence" if len(title) + 17 <= space else ""
+    head = part(cell(title, space) + "  ", "bold")
     return head + part(cell("experiment", experiment) + cell("cost", cost) + cell("verdict", verdict), "$quiet")
 
 

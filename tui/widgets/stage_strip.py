@@ -52,11 +52,8 @@ def draw_stages(
         label = part(f"{cut(whose, max(width // 6, 4))}: ", "bold")
         return label + draw_stages(stages, width - label.cell_length, glyphs, running_since)
     row = Content("")
-    for number, (form, gap, inner, names) in enumerate(_FORMS):
-        shown = stages
-        if number and stages and stages[-1].stage == "serving" and stages[-1].state == "not reached":
-            shown = stages[:-1]
-        row = Content(gap).join([_one(stage, form, inner, names, glyphs, running_since) for stage in shown])
+    for form, gap, inner, names in _FORMS:
+        row = Content(gap).join([_one(stage, form, inner, names, glyphs, running_since) for stage in stages])
         if row.cell_length <= width:
             return row
     return row.truncate(max(width, 1), ellipsis=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from playbooks.report import beside_lines, in_words
@@ -91,13 +92,28 @@ def _place_rows(symptom: Symptom, width: int) -> list[Content]:
 
 def _headline_rows(symptom: Symptom, width: int) -> list[Content]:
     """The root exception with its place, then the evidence that says something else."""
-    rest = tuple(one for one in symptom.evidence if one.text != symptom.headline)
-    first = next((one for one in symptom.evidence if one.text == symptom.headline), None)
+    rest = tuple(one for one in symptom.evidence if not _says_the_same(one.text, symptom.headline))
+    first = next((one for one in symptom.evidence if _says_the_same(one.text, symptom.headline)), None)
     rows = wrapped(clean(symptom.headline), width, most=_MOST_LINES if width < _WIDE else 0)
     if first is not None:
         rows.append(part(f"in {place_of(first)}", "$quiet"))
     rows.append(part(""))
     return rows + (evidence_rows(rest, width) if rest or first is None else [])
+
+
+_SAME_FROM = 40
+"""So many signs in common are no chance."""
+
+
+def _says_the_same(one: str, other: str) -> bool:
+    """The same message, printed again with its class by its whole name, or cut."""
+    short, long = sorted((_message(one), _message(other)), key=len)
+    return one == other or (len(short) >= _SAME_FROM and long.startswith(short))
+
+
+def _message(text: str) -> str:
+    """Without the class of an exception before it; in one line."""
+    return re.sub(r"^(?:[\w.]+(?:Error|Exception|Warning|Interrupt): )+", "", " ".join(text.split())).rstrip(" …")
 
 
 def place_of(evidence: Evidence) -> str:
