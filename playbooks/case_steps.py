@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from playbooks.report import cause_lines, check_lines, fix_lines, one_fix_lines, symptom_lines, unproved_lines
+from playbooks.report import cause_lines, fix_lines, one_fix_lines, symptom_lines, unproved_lines, verify_lines
 from playbooks.session import Step
 from playbooks.session_json import cause_object, check_object, fix_object, symptom_object
 from playbooks.way_back import is_changed
@@ -32,7 +32,7 @@ def lines_of(moment: Moment) -> list[str]:
     if moment.step is Step.FIX:
         fix = _fix(moment)
         return one_fix_lines(fix) if fix is not None else fix_lines(session)
-    return [*check_lines(session.checks), *_notes_at(moment)]
+    return [*verify_lines(session), *_notes_at(moment)]
 
 
 def _notes_at(moment: Moment) -> list[str]:

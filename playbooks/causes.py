@@ -90,4 +90,4 @@ def with_diagnosis(session: Session, diagnosis: Diagnosis) -> Session:
     facts = {**session.facts, **diagnosis.facts}
     captured = {name: one.captured for name, one in found.items()}
     session = replace(session, facts=facts, causes=causes)
-    return with_progress(session, captured=captured, facts_before=dict(facts))
+    return with_progress(session, captured=captured, facts_before=dict(facts), stages_before=session.stages)

@@ -166,7 +166,8 @@ def _judged(session: Session, context: Context, why_not: str | None = None) -> S
             judged.append(replace(verdict, because=(why_not,)) if is_untold and why_not else verdict)
         causes.append(replace(cause, hypotheses=tuple(judged)))
     session = replace(session, causes=tuple(causes))
-    session = replace(session, fixes=fixes_of(session, context), running=None)
+    stages = session.progress.stages_before or session.stages  # those of the failure, not of the experiment's load
+    session = replace(session, fixes=fixes_of(session, context), running=None, stages=stages)
     can_fix = any(fix.unavailable is None and fix.by_hand is None for fix in session.fixes)
     session = with_progress(session, experiment=None, phase="deciding", stopping=False)
     return replace(session, step=Step.FIX if can_fix else Step.HYPOTHESES)

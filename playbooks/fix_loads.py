@@ -223,7 +223,11 @@ def with_failure(session: Session, event: Failed) -> Session:
     model = event.model or session.model
     root = seen_of(session, model).root
     measured = exception_line(root) if root is not None else event.reason
-    return _with_check(session, check_of(session, model), Outcome.FAIL, measured)
+    session = _with_check(session, check_of(session, model), Outcome.FAIL, measured)
+    ready = seen_of(session, session.model).ready
+    if model == session.model or ready is None or _check(session, verifying.LOADS).outcome is not Outcome.RUNNING:
+        return session
+    return _with_check(session, verifying.LOADS, Outcome.PASS, f"ready in {ready.seconds:.1f} s")
 
 
 def with_refusal(session: Session, text: str) -> Session:

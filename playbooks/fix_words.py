@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from engine_probe.facts import Fact
     from engine_probe.launch import Deployment
+    from playbooks.session import FixOption
 
 # What vLLM takes when the key is not set, as it printed it on this start.
 _IN_FORCE = {"args.max-model-len": "engine.max_model_len", "args.dtype": "engine.dtype"}
@@ -32,6 +33,20 @@ class Change(NamedTuple):
     launch: str
     key: str
     value: str
+
+
+def risk_of(fix: FixOption) -> str:
+    """The playbook judges its own value, and no other."""
+    if fix.proposed is None:
+        return fix.risk
+    return f"not judged for {fix.new_value}; {fix.risk} for {fix.proposed}"
+
+
+def state_of(fix: FixOption) -> str:
+    """What a fix has come to, or why it cannot be applied."""
+    if fix.unavailable is not None:
+        return f"not possible: {fix.unavailable}"
+    return fix.outcome if fix.undone is None else f"undone {fix.undone}"
 
 
 def old_value(deployment: Deployment, launch_name: str, key: str, facts: Mapping[str, Fact]) -> str | None:

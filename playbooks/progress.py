@@ -105,6 +105,8 @@ class Progress:
     before: Deployment | None = None
     """The deployment before the applied fix."""
     facts_before: Mapping[str, Fact] = field(default_factory=dict)
+    stages_before: tuple[StageTime, ...] = ()
+    """Of the load that failed; empty where logs told of it."""
     packages_changed: bool = False
     """The engine's packages are others than its warm process has imported: loads are cold."""
     then_done: bool = False

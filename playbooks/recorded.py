@@ -134,7 +134,7 @@ def _outcomes(before: Session, after: Session) -> Iterator[tuple[str, Step]]:
     for one in after.fixes:
         if one.outcome != "not tried" and told.get(one.id, "not tried") != one.outcome:
             yield f"{one.id}: {one.outcome}", Step.VERIFY
-    if before.applied_fix is not None and after.applied_fix is None and after.notes[-1:] != before.notes[-1:]:
+    if before.applied_fix is not None and after.applied_fix is None and len(after.notes) > len(before.notes):
         was = told.get(before.applied_fix)
         now = next((one.outcome for one in after.fixes if one.id == before.applied_fix), None)
         if now in ("not tried", was):

@@ -10,6 +10,7 @@ from engine_probe.outside.keys import PACKAGES as PACKAGES_KEY
 from engine_probe.outside.package_change import plain_name
 from playbooks.facts import OF_ONE_FILE, info_of
 from playbooks.facts_of_evidence import PACKAGES, WANTED
+from playbooks.fix_words import risk_of, state_of
 from playbooks.proof import WARM_ONLY, verdict_words
 from playbooks.proposal import confidence, is_usable
 from playbooks.session import Outcome, Verdict
@@ -17,7 +18,7 @@ from playbooks.way_back import is_changed
 from playbooks.wording import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from playbooks.session import Cause, Check, Evidence, FixOption, Session, Source
 
@@ -47,7 +48,7 @@ def sections(session: Session) -> tuple[Section, ...]:
     if session.fixes:
         found.append(Section("Fix", tuple(fix_lines(session))))
     if session.checks:
-        found.append(Section("Verify", tuple(check_lines(session.checks))))
+        found.append(Section("Verify", tuple(verify_lines(session))))
     found.append(Section("What was not proved", tuple(unproved_lines(session))))
     return tuple(found)
 
@@ -117,14 +118,15 @@ def _source_line(source: Source) -> str:
 def cause_lines(cause: Cause, told: tuple[Evidence, ...] = ()) -> list[str]:
     """Step 2, of one cause. Evidence that the symptom has `told` in full is only named."""
     lines = [f"{confidence(cause.confidence)}: {cause.title}"]
-    lines.append(f"    playbook {cause.id}: {cause.kind}, {in_words(cause.stage)}, {in_words(cause.layer)} layer")
+    usual = f"as a rule in stage {in_words(cause.stage)}, {in_words(cause.layer)} layer"
+    lines.append(f"    playbook {cause.id}: {cause.kind}; {usual}")
     places = {(one.file, one.line) for one in told}
     for seen in cause.evidence:
         is_told = (seen.file, seen.line) in places and seen.line is not None
         lines.append(f"    seen in {seen.file}:{seen.line}, above" if is_told else evidence_line(seen))
     for one in sorted(cause.hypotheses, key=lambda hypothesis: _ORDER.index(hypothesis.verdict)):
         lines.append(f"{one.verdict.value}: {one.claim}")
-        lines += [f"    {reason}" for reason in one.because]
+        lines += [f"    {reason}" for reason in dict.fromkeys(one.because)]
         if one.verdict is Verdict.UNTESTED or one.run is not None:
             lines.append(f"    experiment: {one.experiment} (cost: {one.cost})")
     return lines
@@ -141,8 +143,7 @@ def fix_lines(session: Session) -> list[str]:
     chosen = chosen_fix(session)
     lines: list[str] = []
     for fix in session.fixes:
-        state = fix.outcome if fix.unavailable is None else f"not possible: {fix.unavailable}"
-        lines.append(f"{fix.id}: {state}")
+        lines.append(f"{fix.id}: {state_of(fix)}")
         if fix.by_hand and fix.unavailable is None:
             lines.append(f"    by hand: {fix.by_hand}")
         if fix is chosen:
@@ -160,7 +161,8 @@ def one_fix_lines(fix: FixOption) -> list[str]:
     lines += [f"    does: {command}" for command in fix.commands]
     lines += [f"    way back: {command}" for command in fix.way_back]
     lines += [f"    expects: {promise}" for promise in fix.promises]
-    return [*lines, f"    why: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {fix.risk}"]
+    why = "why" if fix.proposed is None else f"why {fix.proposed}"
+    return [*lines, f"    {why}: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {risk_of(fix)}"]
 
 
 def chosen_fix(session: Session) -> FixOption | None:
@@ -169,9 +171,28 @@ def chosen_fix(session: Session) -> FixOption | None:
     return applied or next((fix for fix in session.fixes if is_usable(fix) and fix.outcome == "not tried"), None)
 
 
-def check_lines(checks: tuple[Check, ...]) -> list[str]:
-    """Step 4: expected beside measured."""
-    return [line for check in checks for line in one_check_lines(check)]
+def verify_lines(session: Session) -> list[str]:
+    """Step 4: expected beside measured, and of which fix, where that is not applied any more."""
+    is_past = session.applied_fix is None and session.checked_fix is not None and session.checks
+    past = [f"of {session.checked_fix}, which is undone: what was changed is as it was before"] if is_past else []
+    return [*past, *(line for _, lines in told_checks(session.checks) for line in lines)]
+
+
+def told_checks(checks: Sequence[Check]) -> list[tuple[Outcome, list[str]]]:
+    """Each check with its lines; those that were not measured for one reason together, in two."""
+    groups: dict[str, list[Check]] = {}
+    for one in checks:
+        is_left = one.outcome is Outcome.ABSTAIN and one.measured is None and one.reason
+        groups.setdefault(f"left: {one.reason}" if is_left else one.id, []).append(one)
+    return [(group[0].outcome, _group_lines(group)) for group in groups.values()]
+
+
+def _group_lines(group: list[Check]) -> list[str]:
+    if len(group) == 1:
+        return one_check_lines(group[0])
+    titles = "; ".join(one.title for one in group)
+    first = f"{Outcome.ABSTAIN.value}  {len(group)} checks"
+    return [first, f"    because   {group[0].reason}", f"    they are  {titles}"]
 
 
 def one_check_lines(check: Check) -> list[str]:
@@ -184,7 +205,7 @@ def one_check_lines(check: Check) -> list[str]:
 def unproved_lines(session: Session) -> list[str]:
     """What a reader must not take from this report."""
     lines = _nothing_proved(session)
-    lines += [f"{one.title}: {one.reason}" for one in session.checks if one.outcome is Outcome.ABSTAIN and one.reason]
+    lines += _not_decided(session.checks)
     lines += [WARM_ONLY] if session.verdict == "verified" and session.verify_grade == "warm" else []
     lines += [
         f"{one.claim} ({one.verdict.value})"
@@ -197,6 +218,15 @@ def unproved_lines(session: Session) -> list[str]:
     return lines
 
 
+def _not_decided(checks: Sequence[Check]) -> list[str]:
+    """A line a reason."""
+    titles: dict[str, list[str]] = {}
+    for one in checks:
+        if one.outcome is Outcome.ABSTAIN and one.reason:
+            titles.setdefault(one.reason, []).append(one.title)
+    return [f"{'; '.join(names)}: {reason}" for reason, names in titles.items()]
+
+
 def _nothing_proved(session: Session) -> list[str]:
     """What a session that proved nothing says first; empty where a fix was verified or the model loads."""
     if session.verdict in ("verified", "healthy"):
@@ -207,6 +237,9 @@ def _nothing_proved(session: Session) -> list[str]:
         return []
     if session.applied_fix is not None:
         return [f"{session.applied_fix} was applied, and its verification did not come to its end"]
+    undone = [f"{fix.id} was undone {fix.undone}: nothing of it stays" for fix in session.fixes if fix.undone]
+    if undone:
+        return undone
     tried = [fix.id for fix in session.fixes if fix.outcome == "did not hold"]
     return [f"no fix held; tried: {', '.join(tried)}" if tried else "no fix was applied"]
 

@@ -121,6 +121,8 @@ class FixOption:
     unavailable: str | None = None
     by_hand: str | None = None
     outcome: Literal["not tried", "verified", "did not hold"] = "not tried"
+    undone: Literal["after it was verified", "before its verification ended"] | None = None
+    """It was applied and taken back as asked: it can be applied again."""
     proposed: str | None = None
     """The playbook's value, where `new_value` is another that a person chose."""
     promises: tuple[str, ...] = ()
@@ -184,6 +186,8 @@ class Session:
     kept_file: str | None = None
     """The deployment file as it was before the applied fix; None while the file is as the person wrote it."""
     checks: tuple[Check, ...] = ()
+    checked_fix: str | None = None
+    """The fix that `checks` are of; it may be undone by now."""
     verdict: Literal["verified", "not verified", "unexplained", "healthy", "cannot run", "stopped"] | None = None
     """None while the session goes on."""
     report_path: str | None = None

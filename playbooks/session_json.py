@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from playbooks.fix_words import risk_of
+
 if TYPE_CHECKING:
     from playbooks.session import Cause, Check, Evidence, FixOption, Hypothesis, Symptom
 
@@ -65,7 +67,7 @@ def fix_object(fix: FixOption) -> Object:
         "way_back": list(fix.way_back),
         "expect": list(fix.expect),
         "you_lose": fix.you_lose,
-        "risk": fix.risk,
+        "risk": risk_of(fix),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine_probe.events import BurstAnswered, ConfigBuilt, Ended, Event, Failed, Hung, Ready, RequestAnswered
 from playbooks import fix_checks, fix_loads, proof, verifying
@@ -36,6 +36,7 @@ def apply_fix(session: Session, decision: ApplyFix, context: Context) -> Answer:
         option = with_value(option, session, decision.value)
     if option.unavailable is not None:
         return replace(session, notes=(*session.notes, f"{option.id}: {option.unavailable}")), ()
+    option = replace(option, outcome="not tried", undone=None)
     session = _with_fix(session, option)
     playbook = context.playbook(verifying.cause_of_fix(session, option.id).id)
     checks = (
@@ -44,7 +45,8 @@ def apply_fix(session: Session, decision: ApplyFix, context: Context) -> Answer:
         *proof.standard_checks(launch_named(_after(session, option), session.model), session.proof, playbook),
         *fix_checks.beside_checks(fix_loads.beside(session)),
     )
-    session = replace(session, applied_fix=option.id, step=Step.VERIFY, checks=checks, verdict=None)
+    session = replace(session, applied_fix=option.id, checked_fix=option.id, step=Step.VERIFY, checks=checks)
+    session = replace(session, verdict=None)
     session = with_progress(session, before=session.deployment, fix_step=0, written=0, requests=(), stopping=False)
     return fix_loads.write_step(session)
 
@@ -153,13 +155,17 @@ def on_undone(session: Session, done: RevisionUndone) -> Answer:
     was_verified = any(one.id == session.applied_fix and one.outcome == "verified" for one in session.fixes)
     note = _why_undone(session, held, was_verified)
     session = fix_loads.with_outcome(session, "not tried" if held else "did not hold")
+    session = _with_undone(session, was_verified=was_verified) if held else session
     session = replace(
         session,
+        stages=session.progress.stages_before or session.stages,
         deployment=done.deployment,
         revision=max(0, session.revision - session.progress.written),
         kept_file=None,
         outside=(),
-        checks=verifying.not_reached(session.checks, "an earlier check did not hold"),
+        checks=verifying.not_reached(
+            session.checks, "it was undone before" if held else "an earlier check did not hold"
+        ),
         applied_fix=None,
         step=Step.FIX,
         running=None,
@@ -217,6 +223,13 @@ def _why_undone(session: Session, held: bool, was_verified: bool) -> str:
     else:
         why = f'the check "{broken.title}" could not be decided: {broken.reason or said}'
     return f"{session.applied_fix} did not hold and was undone, because {why}"
+
+
+def _with_undone(session: Session, *, was_verified: bool) -> Session:
+    option = next(one for one in session.fixes if one.id == session.applied_fix)
+    when: Literal["after it was verified", "before its verification ended"]
+    when = "after it was verified" if was_verified else "before its verification ended"
+    return _with_fix(session, replace(option, undone=when))
 
 
 def _with_fix(session: Session, option: FixOption) -> Session:

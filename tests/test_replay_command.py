@@ -203,6 +203,17 @@ def test_with_several_models_each_line_says_whose_it_is(file: Path, capsys: pyte
     ]
 
 
+def test_a_stage_that_the_log_tells_too_late_is_not_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = new_session("c", read_deployment(file), "warm", "warm")
+    printer = SessionPrinter(Output())
+    up = replace(session, progress=replace(session.progress, up=("tiny",)))
+    printer.on_change(up, StageLeft("tiny", stage="warmup", seconds=2.8, completed=True))
+    printer.on_change(session, StageLeft("tiny", stage="serving", seconds=30.9, completed=True))
+    assert not capsys.readouterr().out
+    printer.on_change(session, StageLeft("tiny", stage="serving", seconds=30.9, completed=False))
+    assert "30.90 s, failed" in capsys.readouterr().out
+
+
 def test_a_load_that_waits_for_the_import_is_told_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     context, printer = read_context(), SessionPrinter(Output())
     session = new_session("c", read_deployment(file), "warm", "warm")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.events import Ended, Event, Ready, StageLeft, Warmed
 from playbooks.proof import proof_object, verdict_words
-from playbooks.report import cause_lines, one_check_lines, one_fix_lines, symptom_lines
+from playbooks.report import cause_lines, one_fix_lines, symptom_lines, told_checks
 from playbooks.session import Outcome
 from playbooks.session_json import check_object, fix_object
 from playbooks.way_back import changed_file, is_changed, way_on
@@ -43,7 +43,7 @@ class SessionPrinter:
 
     def on_change(self, session: Session, event: Event | None) -> None:
         """Print what is new in `session`."""
-        if event is not None:
+        if event is not None and not _is_late(session, event):
             self._tell_event(event, _whose(session, event))
         self._tell_symptom(session)
         self._experiments.see(session)
@@ -140,15 +140,20 @@ class SessionPrinter:
         self.output.text("\n4 Verify", "bold")
 
     def _tell_checks(self, session: Session) -> None:
-        for check in session.checks:
-            told = f"{session.model} {check.id}"
-            if check.outcome in _OPEN or told in self._told_checks:
-                continue
-            self._told_checks.add(told)
-            first, *rest = one_check_lines(check)
-            self.output.text(f"  {first}", _CHECK_STYLES[check.outcome])
+        decided = [one for one in session.checks if one.outcome not in _OPEN]
+        new = [one for one in decided if f"{session.model} {one.id}" not in self._told_checks]
+        self._told_checks |= {f"{session.model} {one.id}" for one in new}
+        for outcome, (first, *rest) in told_checks(new):
+            self.output.text(f"  {first}", _CHECK_STYLES[outcome])
             for line in rest:
                 self.output.folded(line)
+
+
+def _is_late(session: Session, event: Event) -> bool:
+    """A log may tell of a stage after the model answers, and of serving when all is over: there it tells nothing."""
+    if not isinstance(event, StageLeft) or not event.completed:
+        return False
+    return event.stage == "serving" or event.model in session.progress.up
 
 
 def _whose(session: Session, event: Event) -> str:
