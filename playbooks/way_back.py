@@ -36,6 +36,16 @@ def way_on(session: Session) -> str | None:
     return f"vllm-console wizard --resume {session.case}"
 
 
+def when_cut_off(session: Session) -> tuple[str, ...]:
+    """What a person who interrupts a session has to know: how the file is now, and how it goes on."""
+    path = session.deployment.path
+    if path is None:
+        return ()
+    stays = session.verdict == "verified"
+    file = is_changed(session) if stays else (f"{path} is as it was before the case",)
+    return (*file, *(() if session.symptom is None else ("the same command goes on from the last finished step",)))
+
+
 def is_changed(session: Session, *, from_anywhere: bool = False) -> tuple[str, ...]:
     """While a fix stays: `FILE is changed; as it was: FILE.r1`, and the command that goes back. Else empty.
 

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,11 +19,15 @@ from playbooks.decisions import Begin
 from playbooks.diagnose import step
 from playbooks.lab.building import build_fault
 from playbooks.lab.faults import fault_named
+from playbooks.session import Symptom
 from tui.commands import replay_run
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
 from tui.commands.replay_text import SessionPrinter
 from tui.output import Output
+
+if TYPE_CHECKING:
+    from engine_probe.launch import Deployment
 
 KV = "kv-cache-too-small-for-max-model-len"
 SHORTER, POOL, BUDGET = "serve-a-shorter-context", "enlarge-the-pool", "raise-the-budget"
@@ -227,3 +231,22 @@ def test_a_load_that_waits_for_the_import_is_told_once(file: Path, capsys: pytes
         "   importing vLLM once (warm-up)",
         "   engine warm in 7.0 s, vLLM 0.32.0",
     ]
+
+
+@pytest.mark.parametrize("verdict", [None, "verified"])
+def test_who_interrupts_is_told_how_the_file_is_and_what_goes_on(
+    file: Path, monkeypatch: pytest.MonkeyPatch, verdict: Literal["verified"] | None
+) -> None:
+    symptom = Symptom("does-not-start", "tiny", None, None, "the moon")
+
+    async def interrupted(deployment: Deployment, *given: Any, **_options: Any) -> None:
+        kept = f"{file}.r1" if verdict else None
+        session = new_session("c", deployment, "warm", "warm")
+        given[3](replace(session, symptom=symptom, verdict=verdict, kept_file=kept), None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tui.commands.replay.run_session", interrupted)
+    told = run(file, "--yes").stderr
+    assert (f"{file} is as it was before the case" in told) == (verdict is None)
+    assert (f"{file} is changed; as it was: {file}.r1" in told) == (verdict is not None)
+    assert "the same command goes on from the last finished step" in told

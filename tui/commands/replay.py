@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +22,7 @@ from playbooks.report import one_fix_lines
 from playbooks.told import resumed, told
 from playbooks.unattended import Unattended
 from playbooks.unverified import take_back
-from playbooks.way_back import will_change
+from playbooks.way_back import when_cut_off, will_change
 from playbooks.writing_lock import take
 from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
@@ -34,7 +35,7 @@ from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from engine_probe.launch import Deployment
     from playbooks.decisions import Decision
@@ -130,28 +131,43 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     )
     printer, experiments = SessionPrinter(output), ExperimentsTold(output)
 
+    last: list[Session] = []
+
     def on_change(session: Session, event: Event | None) -> None:
+        last[:] = [session]
         if not as_json:
             printer.on_change(session, event)
         experiments.see(session)
 
-    session = asyncio.run(
-        run_session(
-            deployment,
-            engine,
-            "cold" if cold else "warm",
-            policy,
-            on_change,
-            context,
-            verify_grade="cold" if cold else verify,
-            settings={"file_sources": sources, "proof": proof},
-            resume=resume,
-            on_step=_tell_step if as_json else None,
-            may_write=not dry_run,
+    with _telling_interrupts(last, output, dry_run=dry_run):
+        session = asyncio.run(
+            run_session(
+                deployment,
+                engine,
+                "cold" if cold else "warm",
+                policy,
+                on_change,
+                context,
+                verify_grade="cold" if cold else verify,
+                settings={"file_sources": sources, "proof": proof},
+                resume=resume,
+                on_step=_tell_step if as_json else None,
+                may_write=not dry_run,
+            )
         )
-    )
     _tell_end(session, policy, printer, output)
     return exit_code(session)
+
+
+@contextmanager
+def _telling_interrupts(last: Sequence[Session], output: Output, *, dry_run: bool) -> Iterator[None]:
+    """`last`: the session as it was seen last, once there is one."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        for words in when_cut_off(last[0]) if last and not dry_run else ():
+            output.note(words)
+        raise
 
 
 def _what_a_dry_run_does(deployment: Deployment, engine: str) -> str:
