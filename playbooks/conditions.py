@@ -149,10 +149,20 @@ def _evaluate_unchanged(condition: Condition, answer: Known | Unset, before: Loo
     return Result(condition.text, then == now, f"{condition.fact} was {then}, is {now}")
 
 
+_NAMES_SOMETHING = re.compile(r"(?:^|[._])(?:pid|port|seed)$")
+
+
+def show_of(name: str, value: Value) -> str:
+    """The value of the fact `name`: a number that names something is typed, not read, as port 49671 and pid 4711."""
+    return str(value) if isinstance(value, int) and _NAMES_SOMETHING.search(name) else show(value)
+
+
 def show(value: Value) -> str:
     """A value as a person reads it: `1,408`, `0.25`, `true`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}".removesuffix(".0")
+    return str(value)

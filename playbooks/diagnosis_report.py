@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.redact import mask
+from playbooks import wording
 from playbooks.filling import in_words
-from playbooks.wording import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +22,7 @@ _SYMPTOMS = {
     "answers-are-wrong": "gives wrong answers",
 }
 MOST_CAUSES = 5
+_ONE = {"processes": "process", "layers": "layer", "GPUs": "GPU"}
 
 
 def headline(diagnosis: Mapping[str, Any]) -> str:
@@ -109,12 +110,12 @@ def change_in_words(fix: Fix) -> str:
     """What a fix of a playbook changes where no load is known: placeholders say what they stand for."""
     steps = [{"launch": step.launch, "set": _keys_in_words(step.set)} for step in fix.steps]
     shape = {"by_hand": fix.by_hand} | ({"steps": steps} if steps else {"set": _keys_in_words(fix.set)})
-    return in_words(" ".join(change_of(shape).split()), label_of, is_command=bool(fix.by_hand))
+    return in_words(" ".join(change_of(shape).split()), wording.label_of, is_command=bool(fix.by_hand))
 
 
 def _keys_in_words(change: Mapping[str, Any]) -> dict[str, Any]:
     """`files.[damaged file]`: what stands in a key is typed, not read."""
-    return {in_words(key, label_of, is_command=True): value for key, value in change.items()}
+    return {in_words(key, wording.label_of, is_command=True): value for key, value in change.items()}
 
 
 def change_of(fix: Mapping[str, Any]) -> str:
@@ -128,7 +129,7 @@ def change_of(fix: Mapping[str, Any]) -> str:
 
 
 def _pairs(change: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {'?' if value is None else value}" for key, value in change.items())
+    return ", ".join(wording.change(key, value) for key, value in change.items())
 
 
 def _timeline_lines(attempts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -146,10 +147,10 @@ def seconds_of(stage: Mapping[str, Any]) -> str:
 def value_of(fact: Mapping[str, Any]) -> str:
     """A fact's value with its unit."""
     value = fact["value"]
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    shown = f"{value:,}" if isinstance(value, int) else str(value)
-    return f"{shown} {fact['unit']}".strip()
+    unit = "" if fact["unit"].startswith("as ") else fact["unit"]  # older releases kept words there
+    shown = wording.quantity(value, unit, fact.get("name", ""))
+    is_said = isinstance(value, (bool, str)) or shown.endswith(unit)
+    return shown if is_said or " " in shown or not unit else f"{shown} {unit if value != 1 else _ONE.get(unit, unit)}"
 
 
 def _cell(text: object) -> str:

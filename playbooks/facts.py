@@ -87,6 +87,36 @@ _PARSED = (
     FactInfo("init.engine_s", "profiling, KV cache and warm-up", "s", "seconds for profiling, KV cache and warm-up"),
     FactInfo("host.node_total_gib", "memory of the CPU node", "GiB", "memory of the CPU node that holds the KV cache"),
 )
+_PRINTED = (
+    FactInfo("engine.model", "model as vLLM names it", "", "the model's name or path, as vLLM printed it"),
+    FactInfo(
+        "engine.tensor_parallel_size", "GPUs that share each layer", "", "tensor-parallel size, as vLLM printed it"
+    ),
+    FactInfo(
+        "engine.max_num_batched_tokens", "tokens in one step", "tokens", "max-num-batched-tokens, as vLLM printed it"
+    ),
+    FactInfo("engine.nccl_version", "NCCL's release", "", "NCCL's release, as vLLM printed it"),
+    FactInfo("weights.download_s", "downloading the weights", "s", "seconds to download the weights"),
+    FactInfo(
+        "weights.model_init_s", "building the model", "s", "seconds to build the model before its weights are read"
+    ),
+    FactInfo("memory.device_gib", "memory of the device", "GiB", "what vLLM printed as the device's memory"),
+    FactInfo(
+        "memory.startup_free_gib", "free memory at the start", "GiB", "what vLLM found free on the device at its start"
+    ),
+    FactInfo("memory.budget_gib", "memory that vLLM may use", "GiB", "the device's memory at gpu-memory-utilization"),
+    FactInfo("memory.utilization", "share that vLLM may use", "", "gpu-memory-utilization, as vLLM printed it"),
+    FactInfo("memory.consumed_gib", "memory used before the KV cache", "GiB", "what the weights and all else took"),
+    FactInfo("memory.activation_gib", "memory of one step", "GiB", "the peak of the activations while vLLM profiled"),
+    FactInfo("memory.non_torch_gib", "memory outside PyTorch", "GiB", "what NCCL and others took, as vLLM printed it"),
+    FactInfo("memory.profiling_s", "profiling the memory", "s", "seconds to profile the memory"),
+    FactInfo("kv.encoder_cache_tokens", "encoder cache", "tokens", "tokens of the encoder cache"),
+    FactInfo("graphs.estimated_gib", "CUDA graphs, estimated", "GiB", "vLLM's estimate of the CUDA graphs"),
+    FactInfo("graphs.pool_gib", "pool of the CUDA graphs", "GiB", "memory of the CUDA graphs' pool"),
+    FactInfo("init.compile_s", "compiling", "s", "seconds of torch.compile"),
+    FactInfo("init.graph_compile_s", "compiling one graph", "s", "seconds to compile the graph of one shape"),
+)
+"""No playbook needs these, and a report shows them."""
 _MEASURED = (
     FactInfo("weights.on_disk_gib", "weights on disk", "GiB", "tensors in the safetensors files, by their headers"),
     FactInfo("host.available_gib", "free host memory", "GiB", "host memory free for new processes"),
@@ -170,9 +200,7 @@ _LAUNCH = tuple(
     FactInfo(
         f"launch.{name}",
         f"{name.replace('_', '-')} as launched",
-        {"cpu_offload_gb": "GiB", "swap_space": "GiB", "kv_cache_memory_bytes": "bytes"}.get(
-            name, "as vLLM's argument"
-        ),
+        {"cpu_offload_gb": "GiB", "swap_space": "GiB", "kv_cache_memory_bytes": "bytes"}.get(name, ""),
         f"the argument --{name.replace('_', '-')} of the launch",
     )
     for name in _LAUNCH_ARGS
@@ -198,7 +226,7 @@ _SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2
 def register() -> tuple[FactInfo, ...]:
     """All dotted facts, in the order of the documentation. `launch.env.NAME` comes beside them for any NAME."""
     of_computed = tuple(FactInfo(one.name, one.label, one.unit, one.meaning) for one in computed.COMPUTED)
-    return _LAUNCH + _DECLARED + _PARSED + _MEASURED + _EVIDENCE + of_computed
+    return _LAUNCH + _DECLARED + _PARSED + _PRINTED + _MEASURED + _EVIDENCE + of_computed
 
 
 def named() -> tuple[FactInfo, ...]:
@@ -214,7 +242,7 @@ def info_of(name: str) -> FactInfo:
     known = _by_name().get(name)
     if known is None and name.startswith(_LAUNCHED):
         flag = name.removeprefix(_LAUNCHED).replace("_", "-")
-        return FactInfo(name, f"{flag} as launched", "as vLLM's argument", f"the argument --{flag} of the launch")
+        return FactInfo(name, f"{flag} as launched", "", f"the argument --{flag} of the launch")
     if known is None and name.startswith(OF_ONE_FILE):
         prefix = next(one for one in OF_ONE_FILE if name.startswith(one))
         file, label = name.removeprefix(prefix), _OF_ONE_FILE[prefix]

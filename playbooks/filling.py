@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine_probe.facts import Known
 from engine_probe.redact import MASKED, mask, names_a_secret
 from playbooks.claims import Verdict
-from playbooks.conditions import show
+from playbooks.conditions import show_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,8 +46,9 @@ def fill(text: str, lookup: Lookup, readable: bool = False) -> str:
     for whole in _PLACEHOLDER.findall(text):
         name, _, instead = whole.partition(_OR)
         answer = lookup(name)
-        written = show if readable and not is_number_of_process(name) else str
-        value = written(answer.value) if isinstance(answer, Known) else instead or "?"
+        value = instead or "?"
+        if isinstance(answer, Known):
+            value = show_of(name, answer.value) if readable else str(answer.value)
         value = safe(name, value) if readable else value
         text = text.replace("{" + whole + "}", value)
     return text
@@ -74,11 +75,6 @@ def safe(name: str, value: str) -> str:
     """The value of a fact as it may be shown: facts are what others wrote, and a playbook's own words are not."""
     is_secret = name.startswith("launch.") and names_a_secret(name)
     return MASKED if is_secret else mask(value)
-
-
-def is_number_of_process(name: str) -> bool:
-    """Such a number is typed into a command: 4711, not 4,711."""
-    return name.endswith("pid")
 
 
 def rank_of(fix: str, cause: Cause) -> int:

@@ -11,7 +11,7 @@ from engine_probe.errors import InputError
 from engine_probe.flags import flag_for
 from engine_probe.outside.keys import PACKAGES, WANTED_SOURCE, WANTED_VERSION, checked_outside, is_outside
 from playbooks import wording
-from playbooks.facts import info_of, number_or_text
+from playbooks.facts import number_or_text
 from playbooks.patterns import to_value
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ def shown_value(option: FixOption, value: str) -> str:
     """`value` with its unit: `264 MiB (276,824,064 bytes)`, `1,408`."""
     if value == UNKNOWN:
         return "what is not known"
-    unit = unit_of(option.key)
+    unit = wording.unit_of(option.key)
     number = value if is_outside(option.key) else number_or_text(value)
     if isinstance(number, (str, bool)):
         return value
     if unit == "bytes":
         return f"{wording.quantity(number, unit)} ({number:,} bytes)"
-    return wording.quantity(number, unit)
+    return wording.quantity(number, unit, option.key)
 
 
 def _number(kind: str, word: str, wrong: InputError) -> Value:
@@ -95,7 +95,7 @@ def _kind(option: FixOption) -> str:
     """What the key takes: by its unit, by vLLM's flag, else by what the playbook proposes."""
     if option.key == "gpus":
         return "gpus"
-    if unit_of(option.key) == "bytes":
+    if wording.unit_of(option.key) == "bytes":
         return "bytes"
     group, _, name = option.key.partition(".")
     flag = flag_for(name) if group == "args" and "." not in name else None
@@ -103,9 +103,3 @@ def _kind(option: FixOption) -> str:
         return flag.type
     proposed = to_value(option.proposed or option.new_value)
     return "text" if isinstance(proposed, str) else "float" if isinstance(proposed, float) else "int"
-
-
-def unit_of(key: str) -> str:
-    """The unit of what an argument takes; empty for all else."""
-    name = key.partition(".")[2]
-    return info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""

@@ -12,7 +12,6 @@ from playbooks import wording
 from playbooks.conditions import show
 from playbooks.context import launch_named
 from playbooks.facts import lookup_for, number_or_text
-from playbooks.fix_values import unit_of
 from playbooks.outside_fixes import NOT_KNOWN, changed, shown
 from playbooks.patterns import to_value
 
@@ -78,12 +77,12 @@ def title_of(deployment: Deployment, facts: Mapping[str, Fact], one: Change) -> 
     if is_outside(one.key):
         return _outside_title(facts, one)
     name = one.key.partition(".")[2] or one.key
-    unit = unit_of(one.key)
-    new = "not set" if one.value == UNSET else wording.quantity(number_or_text(one.value), unit)
+    unit = wording.unit_of(one.key)
+    new = "not set" if one.value == UNSET else wording.quantity(number_or_text(one.value), unit, one.key)
     if unit == "bytes" and one.value.isdigit():
         new += f" ({int(one.value):,} bytes)"
     old = old_value(deployment, one.launch, one.key, facts)
-    before = _not_set(facts, one.key) if old is None else wording.quantity(number_or_text(old), unit)
+    before = _not_set(facts, one.key) if old is None else wording.quantity(number_or_text(old), unit, one.key)
     return f"{name} of {one.launch}: {before} → {new}"
 
 

@@ -282,7 +282,7 @@ def fact_rows(session: Session) -> Iterator[tuple[str, str, str, str]]:
         if not _is_told(name, session):
             continue
         if isinstance(fact, Known):
-            yield info.label, name, quantity(fact.value, info.unit), f"{fact.source}, {fact.origin}"
+            yield info.label, name, quantity(fact.value, info.unit, name), f"{fact.source}, {fact.origin}"
         else:
             yield info.label, name, "unknown", fact.reason
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
 from engine_probe.redact import MASKED, names_a_secret
-from playbooks.conditions import Unset, evaluate, parse, show
+from playbooks.conditions import Unset, evaluate, parse, show, show_of
 from playbooks.facts import info_of, named, number_or_text
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _SIGNS = {"<=": "≤", ">=": "≥", "==": "=", "!=": "≠"}
 _STATES = {"set": "set", "unset": "not set", "true": "yes", "false": "no", "unchanged": "unchanged"}
 _NAME = re.compile(r"(?<![\w./-])[a-z]+[a-z0-9_]*(?:\.[a-zA-Z0-9_]+)*(?![\w/-])")
 _COUNTED = ("tokens", "blocks")
+_LEAST_GIB = 0.01
+"""What is less would be rounded to nothing."""
 _BYTE_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -42,11 +44,9 @@ def measured(text: str, lookup: Lookup, before: Lookup | None = None, *, beside_
     condition = parse(text)
     info = info_of(condition.fact)
     unit = _unsaid(info.unit, info.label) if beside_label else info.unit
-    if condition.fact.endswith("pid") and isinstance(answer := lookup(condition.fact), Known):
-        return str(answer.value)
-    now = _answer(lookup(condition.fact), unit)
+    now = _answer(lookup(condition.fact), unit, condition.fact)
     if condition.right == "unchanged" and condition.op == "is" and before is not None:
-        return f"{now} (was {_answer(before(condition.fact), unit)})"
+        return f"{now} (was {_answer(before(condition.fact), unit, condition.fact)})"
     return now
 
 
@@ -89,19 +89,32 @@ def label_of(name: str) -> str:
     return info_of(name).label
 
 
-def quantity(value: Value, unit: str = "") -> str:
-    """A value with its unit: `264 MiB`, `0.09 GiB`, `yes`, `1,536 tokens`, `0.9`."""
+def quantity(value: Value, unit: str = "", name: str = "") -> str:
+    """A value with its unit: `264 MiB`, `0.09 GiB`, `yes`, `1,536 tokens`, `0.9`. `name`: of the fact, if it is one."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if unit == "bytes":
-        return size(value)
+    if unit == "bytes" or (unit == "GiB" and 0 < value < _LEAST_GIB):
+        return size(value if unit == "bytes" else value * 2**30)
     if unit in ("GiB", "s"):
         return f"{show(round(value, 2))} {unit}"
     if unit in _COUNTED:
-        return f"{show(value)} {unit}"
-    return show(value)
+        return f"{show(value)} {unit if value != 1 else unit.removesuffix('s')}"
+    return show_of(name, value)
+
+
+def change(key: str, value: Value | None) -> str:
+    """What a key is set to, with its unit: `args.kv-cache-memory-bytes = 280 MiB (293,601,280 bytes)`, `?`."""
+    if isinstance(value, int) and not isinstance(value, bool) and unit_of(key) == "bytes":
+        return f"{key} = {size(value)} ({value:,} bytes)"
+    return f"{key} = {'?' if value is None else value}"
+
+
+def unit_of(key: str) -> str:
+    """The unit of what an argument takes; empty for all else."""
+    name = key.partition(".")[2]
+    return info_of(f"launch.{name.replace('-', '_')}").unit if key.startswith("args.") else ""
 
 
 def arguments(launch: Launch) -> str:
@@ -116,8 +129,7 @@ def _argument(name: str, value: ArgValue) -> str:
         return f"{name} {MASKED}"
     plain = " ".join(value) if isinstance(value, tuple) else value
     number = number_or_text(plain) if isinstance(plain, str) else plain
-    unit = info_of(f"launch.{name.replace('-', '_')}").unit
-    return f"{name} {quantity(number, unit)}"
+    return f"{name} {quantity(number, unit_of(f'args.{name}'), name)}"
 
 
 def size(count: float) -> str:
@@ -142,7 +154,7 @@ def _unsaid(unit: str, label: str) -> str:
     return "" if unit in label.split() else unit
 
 
-def _answer(answer: Answer, unit: str) -> str:
+def _answer(answer: Answer, unit: str, name: str) -> str:
     if isinstance(answer, Unset):
         return "not set"
-    return "unknown" if isinstance(answer, Unknown) else quantity(answer.value, unit)
+    return "unknown" if isinstance(answer, Unknown) else quantity(answer.value, unit, name)

@@ -364,3 +364,12 @@ QUIET = (
 def test_what_good_starts_say_is_no_cause(line: str, library: Sequence[Loaded], covers: Wrappers) -> None:
     log = (LORA_UP + line + "\n" + SERVING + "\n").replace("@", "(EngineCore_DP0 pid=2)")
     assert causes_of(diagnosed(log, library, covers)) == []
+
+
+def test_the_error_tells_the_variant(library: Sequence[Loaded], covers: Wrappers) -> None:
+    def verdicts(line: str) -> list[str]:
+        causes = diagnosed(f"ValueError: {line}\n", library, covers).causes
+        return [one.verdict.value for one in causes[0].cause.hypotheses]
+
+    assert verdicts("vLLM does not yet support DoRA.") == ["confirmed", "refuted"]
+    assert verdicts("vLLM does not support Activated LoRA (aLoRA).") == ["refuted", "confirmed"]

@@ -102,7 +102,7 @@ def test_quantities_have_their_unit() -> None:
 
 def test_arguments_of_a_launch() -> None:
     launch = Launch("tiny", "m", {"enforce-eager": True, "kv-cache-memory-bytes": "96M", "dtype": "half", "port": 8000})
-    assert arguments(launch) == "enforce-eager, kv-cache-memory-bytes 96 MiB, dtype half, port 8,000"
+    assert arguments(launch) == "enforce-eager, kv-cache-memory-bytes 96 MiB, dtype half, port 8000"
     assert arguments(Launch("tiny", "m")) == "none given"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from playbooks import wording
 from playbooks.diagnosis import ABOVE_THE_CUT
 from playbooks.looks_like import looks_like
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from playbooks.diagnosis import Diagnosis
     from playbooks.missing import Missing
     from playbooks.offers import Offer
+    from playbooks.schema import Scalar
 
 _SYMPTOMS = {
     "does-not-start": "does not start",
@@ -81,5 +83,5 @@ def change_of(offer: Offer) -> str:
     return _pairs(offer.set)
 
 
-def _pairs(change: Mapping[str, object]) -> str:
-    return ", ".join(f"{key} = {'?' if value is None else value}" for key, value in change.items())
+def _pairs(change: Mapping[str, Scalar | None]) -> str:
+    return ", ".join(wording.change(key, value) for key, value in change.items())
