@@ -36,14 +36,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_tiny_llama(tmp_path_factory.mktemp("tiny") / "m"))
 
 
-@pytest.fixture(params=["container", "image"])
-def boxed(request: pytest.FixtureRequest, running: Boxes, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+@pytest.fixture
+def container(running: Boxes, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine in a container that runs."""
     monkeypatch.setenv("PATH", with_boxes(os.environ["PATH"], running))
-    if request.param == "container":
-        found = container_engine(NAME, "the test", engine.python)
-    else:
-        found = image_engine(IMAGE, "the test", engine.python)
-    return replace(found, env={"BOX_MARK": uuid.uuid4().hex})
+    return replace(container_engine(NAME, "the test", engine.python), env={"BOX_MARK": uuid.uuid4().hex})
+
+
+@pytest.fixture
+def image(running: Boxes, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine in a container that is made for one probe, as for one that dies at its start."""
+    monkeypatch.setenv("PATH", with_boxes(os.environ["PATH"], running))
+    return replace(image_engine(IMAGE, "the test", engine.python), env={"BOX_MARK": uuid.uuid4().hex})
 
 
 def living(boxed: Engine) -> set[int]:
@@ -58,23 +62,25 @@ def assert_gone(boxed: Engine, seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-async def test_a_load_in_a_container_serves_at_full_length_and_leaves_nothing(boxed: Engine, model: str) -> None:
-    async with Probe(boxed) as probe:
+async def test_a_load_in_a_container_of_its_own_serves_at_full_length_and_leaves_nothing(
+    image: Engine, model: str
+) -> None:
+    async with Probe(image) as probe:
         await probe.load(launch(model, max_model_len=1408), "warm")
         events = await follow(probe, ask_at_full_length(probe))
     assert_served_at_full_length(events)
-    assert_gone(boxed)
+    assert_gone(image)
 
 
-async def test_a_killed_client_leaves_nothing_in_the_container(boxed: Engine, model: str) -> None:
-    async with Probe(boxed) as probe:
+async def test_a_killed_client_leaves_nothing_in_a_running_container(container: Engine, model: str) -> None:
+    async with Probe(container) as probe:
         await probe.load(launch(model, max_model_len=1408), "warm")
         async for event in probe.events():
             if isinstance(event, ev.Ready) and probe._process is not None:
-                assert living(boxed)
+                assert living(container)
                 probe._process.kill()
-    assert_gone(boxed)
+    assert_gone(container)
 
 
-def test_an_engine_in_a_container_is_checked(boxed: Engine) -> None:
-    assert not check_engine(boxed).troubles
+def test_an_engine_in_a_container_is_checked(container: Engine) -> None:
+    assert not check_engine(container).troubles

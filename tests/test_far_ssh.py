@@ -17,15 +17,19 @@ from engine_probe.child import process_tree
 from engine_probe.engine import Engine, ssh_engine
 from engine_probe.engine_check import check_engine
 from engine_probe.supervisor import Probe
+from playbooks.lab.building import build_fault
+from playbooks.lab.faults import fault_named
 from tests.ssh_host import NAME, SshHost, ssh_host
-from tests.test_probe_engine import ask_at_full_length, assert_served_at_full_length, follow, launch
+from tests.test_probe_engine import launch
 from tui.commands.logs import logs
+from tui.commands.replay import replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(300)
+KV = "kv-cache-too-small-for-max-model-len"
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +81,24 @@ def test_a_far_engine_is_checked(far: Engine) -> None:
 
 
 @pytest.mark.engine
-async def test_a_warm_load_on_another_host_serves_at_full_length(far: Engine, model: str) -> None:
-    async with Probe(far) as probe:
-        await probe.load(launch(model, max_model_len=1408), "warm")
-        events = await follow(probe, ask_at_full_length(probe))
-    assert_served_at_full_length(events)
-    until(lambda: not living(far))
+def test_a_deployment_of_another_host_is_mended_and_proved_there(host: SshHost, engine: Engine, tmp_path: Path) -> None:
+    path = build_fault(fault_named(KV), tmp_path / "lab")
+    there = f"engine: {{ssh: {NAME}, python: {engine.python}}}\n"
+    path.write_text(there + path.read_text(encoding="utf-8"), encoding="utf-8")
+    words = [KV, "--deployment", str(path), "--verify", "warm", "--load-test", "4x1s", "--yes", "--json"]
+    result = CliRunner().invoke(replay, words, standalone_mode=False)
+    assert result.exception is None, result.output
+    said = json.loads(result.stdout.splitlines()[-1])
+    assert (said["verdict"], said["fix"]) == ("verified", "serve-a-shorter-context")
+    assert {one["id"] for one in said["checks"] if one["outcome"] == "pass"} > {"healthy", "answers-at-full-length"}
+    assert "max-model-len: 1408" in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.engine
 async def test_a_lost_connection_leaves_nothing_on_the_other_host(far: Engine, model: str) -> None:
     seen: list[str] = []
     async with Probe(far) as probe:
-        await probe.load(launch(model, max_model_len=1408), "cold")
+        await probe.load(launch(model, max_model_len=1408), "warm")
         async for event in probe.events():
             seen.append(event.event)
             if isinstance(event, ev.Ready) and probe._process is not None:
