@@ -37,7 +37,7 @@ class Change(NamedTuple):
 def risk_of(fix: FixOption) -> str:
     """The playbook judges its own value, and no other."""
     if fix.proposed is None:
-        return fix.risk
+        return f"{fix.risk}; it is not known whether: {fix.doubt}" if fix.doubt else fix.risk
     return f"not judged for {fix.new_value}; {fix.risk} for {fix.proposed}"
 
 

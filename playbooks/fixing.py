@@ -53,6 +53,7 @@ def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
     key, template = next(iter(with_filled_keys(spec.set, lookup).items())) if spec.set else ("steps", "")
     lookup = lookup_for_key(lookup, key)
     value = fill(str(template), lookup)
+    doubt = _doubt(spec.id, cause)
     option = FixOption(
         id=spec.id,
         launch=session.model,
@@ -64,7 +65,8 @@ def option_of(spec: Fix, cause: Cause, session: Session) -> FixOption:
         why=" ".join(fill(spec.why, lookup, readable=True).split()),
         expect=tuple(spec.expect),
         you_lose=" ".join(fill(spec.you_lose, lookup, readable=True).split()),
-        risk=spec.risk,
+        risk="medium" if doubt and spec.risk == "low" else spec.risk,
+        doubt=doubt,
         unavailable=_refuted(spec.id, cause) or _not_applicable(spec, lookup) or _missing_value(spec, lookup),
         by_hand=fill(spec.by_hand, lookup, readable=True) if spec.by_hand else None,
     )
@@ -144,6 +146,13 @@ def _plain_title(spec: Fix, session: Session, key: str, value: str) -> str:
     if spec.steps:
         return f"{spec.id.replace('-', ' ')} ({len(spec.steps)} steps)"
     return title_of(session.deployment, session.facts, Change(session.model, key, value))
+
+
+def _doubt(fix: str, cause: Cause) -> str:
+    """The first reason for a fix where all of them were looked at, and none could be told."""
+    leading = [one for one in cause.hypotheses if fix in one.fixes]
+    is_open = bool(leading) and all(one.verdict in (Verdict.INCONCLUSIVE, Verdict.REFUTED) for one in leading)
+    return next((one.claim for one in leading if is_open and one.verdict is Verdict.INCONCLUSIVE), "")
 
 
 def _refuted(fix: str, cause: Cause) -> str | None:

@@ -121,6 +121,8 @@ class FixOption:
     unavailable: str | None = None
     by_hand: str | None = None
     outcome: Literal["not tried", "verified", "did not hold"] = "not tried"
+    doubt: str = ""
+    """The claim that it goes by, where that is inconclusive: its risk is not the playbook's `low` then."""
     undone: Literal["after it was verified", "before its verification ended"] | None = None
     """It was applied and taken back as asked: it can be applied again."""
     proposed: str | None = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from playbooks.fix_words import risk_of
-
 if TYPE_CHECKING:
     from playbooks.session import Cause, Check, Evidence, FixOption, Hypothesis, Symptom
 
@@ -67,7 +65,7 @@ def fix_object(fix: FixOption) -> Object:
         "way_back": list(fix.way_back),
         "expect": list(fix.expect),
         "you_lose": fix.you_lose,
-        "risk": risk_of(fix),
+        "risk": fix.risk if fix.proposed is None else None,
     }
 
 

@@ -45,7 +45,7 @@ from playbooks.effects import (
     WriteRevision,
 )
 from playbooks.files_seen import look_at_files
-from playbooks.fixing import with_value
+from playbooks.fixing import option_of, with_value
 from playbooks.lab.building import build_fault
 from playbooks.lab.faults import fault_named
 from playbooks.model_config import model_facts
@@ -664,3 +664,15 @@ def test_a_value_of_one_s_own_has_no_risk_of_the_playbook(file: Path, context: C
     assert "    risk: not judged for 32000; low for 1408" in lines
     assert any(line.startswith("    why 1408: ") for line in lines)
     assert "    risk: low" in one_fix_lines(with_value(option, session, "1408"))
+
+
+def test_a_fix_whose_reason_is_not_known_is_of_no_low_risk(file: Path, context: Context) -> None:
+    session = diagnosed(file, context)
+    (cause, *_) = session.causes
+    open_ones = tuple(replace(one, verdict=Verdict.INCONCLUSIVE) for one in cause.hypotheses)
+    spec = next(one for one in context.playbook(cause.id).fixes if one.id == SHORTER)
+    assert (spec.risk, option_of(spec, cause, session).risk) == ("low", "low")
+    option = option_of(spec, replace(cause, hypotheses=open_ones), session)
+    assert option.risk == "medium"
+    claim = next(one.claim for one in open_ones if SHORTER in one.fixes)
+    assert f"    risk: medium; it is not known whether: {claim}" in one_fix_lines(option)
