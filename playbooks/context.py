@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine_probe.logs.covers import read_wrappers
 from engine_probe.logs.stages import read_wordings
 from playbooks.facts import lookup_for
-from playbooks.library import load_library
+from playbooks.library import read_library
 from playbooks.session import Session
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class Context:
     library: tuple[Loaded, ...]
     wordings: Wordings
     wrappers: Wrappers
+    left_out: tuple[str, ...] = ()
+    """The person's own playbooks that are wrong, and why, one line a file."""
 
     def playbook(self, name: str) -> Playbook:
         """The playbook of that id, which some cause came from."""
@@ -39,8 +41,9 @@ class Context:
 
 
 def read_context(folders: Sequence[Path] = ()) -> Context:
-    """The console's own playbooks and those in `folders`. Raises InputError."""
-    return Context(load_library(folders), read_wordings(), read_wrappers())
+    """All playbooks that are right, and those in `folders`. Raises InputError where one of these is wrong."""
+    read = read_library(folders)
+    return Context(read.playbooks, read_wordings(), read_wrappers(), read.left_out_words)
 
 
 def new_session(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -80,15 +80,36 @@ def library_files() -> list[Path]:
     return [path for folder in (library_folder(), own_folder()) for path in playbook_files(folder)]
 
 
+class ReadLibrary(NamedTuple):
+    """`left_out`: why a person's own playbooks are not among them, one error a file."""
+
+    playbooks: tuple[Loaded, ...]
+    left_out: tuple[InputError, ...] = ()
+
+    @property
+    def left_out_words(self) -> tuple[str, ...]:
+        """One line a file."""
+        told = [str(error).partition("\n")[0] for error in self.left_out]
+        return tuple(f"left out: {one} (vllm-console playbooks check tells all)" for one in told)
+
+
 def load_library(folders: Sequence[Path] = ()) -> tuple[Loaded, ...]:
+    """What `read_library` reads, where what is left out is said by somebody else."""
+    return read_library(folders).playbooks
+
+
+def read_library(folders: Sequence[Path] = ()) -> ReadLibrary:
     """The console's playbooks, the person's own, and those in `folders`; of one id, the last of them.
 
-    Raises InputError for the first wrong file.
+    One of the person's own that is wrong is left out: the others are no less true for it. Raises InputError for the
+    first wrong file in `folders`, which somebody has named just now.
     """
-    own = [path for folder in (own_folder(), *folders) for path in playbook_files(folder)]
+    own = playbook_files(own_folder())
+    named = [path for folder in folders for path in playbook_files(folder)]
     found = {one.id: one for one in own_library()}
-    found |= {one.id: one for one in (_read_all(own) if own else ())}
-    return tuple(sorted(found.values(), key=lambda one: one.id))
+    read, left_out = _read_own(own) if own else ((), ())
+    found |= {one.id: one for one in (*read, *(_read_all(named) if named else ()))}
+    return ReadLibrary(tuple(sorted(found.values(), key=lambda one: one.id)), left_out)
 
 
 def own_library() -> tuple[Loaded, ...]:
@@ -129,3 +150,9 @@ def _read_all(paths: Sequence[Path]) -> tuple[Loaded, ...]:
     from playbooks.load import load_files  # noqa: PLC0415 - as above
 
     return load_files(paths)
+
+
+def _read_own(paths: Sequence[Path]) -> tuple[tuple[Loaded, ...], tuple[InputError, ...]]:
+    from playbooks.load import load_right_ones  # noqa: PLC0415 - as above
+
+    return load_right_ones(paths)

@@ -22,13 +22,35 @@ if TYPE_CHECKING:
 
 def load_files(paths: Sequence[Path]) -> tuple[Loaded, ...]:
     """These files, which may name each other. Raises InputError with every problem of the first wrong file."""
+    loaded, wrong = load_right_ones(paths)
+    if wrong:
+        raise wrong[0]
+    return loaded
+
+
+def load_right_ones(paths: Sequence[Path]) -> tuple[tuple[Loaded, ...], tuple[InputError, ...]]:
+    """Those of these files that are right, and why the others are not. Of two with one id the first is taken."""
     known_ids = [path.stem for path in (*library_files(), *paths)]
     seen: dict[str, Path] = {}
+    loaded, wrong = [], []
     for path in paths:
-        if path.stem in seen and seen[path.stem].resolve() != path.resolve():
-            raise InputError(f"the id {path.stem!r} is also that of {seen[path.stem]}", file=str(path), line=1)
-        seen[path.stem] = path
-    return tuple(load_file(path, known_ids) for path in seen.values())
+        first = seen.setdefault(path.stem, path)
+        one = _load_one(path, known_ids, first)
+        if isinstance(one, InputError):
+            wrong.append(one)
+        else:
+            loaded.append(one)
+    return tuple({one.id: one for one in loaded}.values()), tuple(wrong)
+
+
+def _load_one(path: Path, known_ids: Sequence[str], first: Path) -> Loaded | InputError:
+    """`first`: the one that has this id."""
+    if first.resolve() != path.resolve():
+        return InputError(f"the id {path.stem!r} is also that of {first}", file=str(path), line=1)
+    try:
+        return load_file(path, known_ids)
+    except InputError as error:
+        return error
 
 
 def load_file(path: Path, known_ids: Sequence[str]) -> Loaded:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from playbooks.context import read_context
 from playbooks.lab.building import build_fault
 from playbooks.lab.faults import fault_named
 from playbooks.library import find, own_folder
+from tui.cli import main
 from tui.commands.playbooks import playbooks
 from tui.commands.replay import replay
 
@@ -92,3 +95,60 @@ def test_a_draft_that_was_filled_in_is_fine() -> None:
     result = CliRunner().invoke(playbooks, ["check"])
     assert result.exception is None, result.exception
     assert f"{path}: fine" in result.output
+
+
+WRONG = {
+    "bytes": b"title: bytes\n\xff\xfe",
+    "key": b"title: key\nsurprise: 1\n",
+    "empty": b"",
+}
+
+
+@pytest.fixture
+def wrong_ones() -> dict[str, Path]:
+    """Own playbooks that cannot be read, beside one that can."""
+    right = new_own("my-cause", "--family", "memory")
+    slow = right.with_name("slow.yaml")
+    text = right.read_text(encoding="utf-8").replace("my-cause", "slow")
+    slow.write_text(re.sub(r"(?m)^(\s*(?:- )?log: ).*$", r"\1'(a+)+$'", text, count=1), encoding="utf-8")
+    paths = {"slow": slow}
+    for name, content in WRONG.items():
+        paths[name] = right.with_name(f"{name}.yaml")
+        paths[name].write_bytes(content)
+    (right.parent.parent / "lora").mkdir()
+    paths["twice"] = right.parent.parent / "lora" / "my-cause.yaml"
+    paths["twice"].write_bytes(right.read_bytes())
+    fifo = right.with_name("fifo.yaml")
+    os.mkfifo(fifo)
+    return {**paths, "fifo": fifo}
+
+
+def test_a_wrong_own_playbook_is_left_out_and_the_others_are_there(wrong_ones: dict[str, Path]) -> None:
+    context = read_context()
+    assert find(context.library, "my-cause")
+    assert find(context.library, KV)
+    told = "\n".join(context.left_out)
+    of_two = 1  # either of two with one id may be the one that is taken
+    assert len(context.left_out) == len(wrong_ones), told
+    assert sum(str(path) in told for path in wrong_ones.values()) >= len(wrong_ones) - of_two
+
+
+@pytest.mark.parametrize("words", [["playbooks", "list"], ["playbooks", "show", KV], ["diagnose", "{log}"]])
+def test_a_command_goes_on_and_says_which_playbook_is_left_out(
+    words: list[str], wrong_ones: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_text("INFO 11-29 10:00:00 [api_server.py:1] vLLM API server version 0.13.0\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main([word.format(log=log) for word in words])
+    assert ended.value.code in (0, 3)
+    told = capsys.readouterr().err
+    assert f"left out: {wrong_ones['bytes']}:2: is not UTF-8 text" in told
+    assert f'{wrong_ones["key"]}:2: unknown key "surprise"' in told
+
+
+def test_check_stays_strict(wrong_ones: dict[str, Path]) -> None:
+    names = ("bytes", "key", "empty", "fifo", "slow")
+    error = CliRunner().invoke(playbooks, ["check", *(str(wrong_ones[name]) for name in names)]).exception
+    assert isinstance(error, InputError)
+    assert all(str(wrong_ones[name]) in str(error) for name in names)

@@ -102,7 +102,7 @@ class EngineCase:
                 self.context,
                 owns=self._own_folder,
                 log=self.log,
-                notes=self.notes,
+                notes=(*self.context.left_out, *self.notes),
                 verify_grade=self.grades[1],
                 settings={"file_sources": self.file_sources, "proof": self.proof},
                 resume=self.resume,

@@ -83,7 +83,7 @@ class LogCase:
             case=case.name if case else "",
             case_folder=str(case.path) if case else None,
             facts=self._facts(),
-            notes=why_not,
+            notes=(*self.context.left_out, *why_not),
         )
         self.log.open(case.path / LOG_NAME) if case else self.log.open_privately()
         async with AsyncExitStack() as stack:

@@ -145,14 +145,17 @@ def _keep(diagnosis: dict[str, Any], report: str) -> str:
 def _diagnose(words: tuple[str, ...], evidence: Evidence) -> Diagnosis:
     from engine_probe.logs.covers import read_wrappers
     from playbooks.diagnosis import Given, diagnose
-    from playbooks.library import load_library
+    from playbooks.library import read_library
 
     if len(words) > 1:
         raise InputError("one log at a time: a deployment's models each have their own")
     name = words[0] if words else "-"
     records = _records(name)
     given = Given("standard input" if name == "-" else name, evidence)
-    return diagnose(records, load_library(), read_wrappers(), given)
+    read = read_library()
+    for told in read.left_out_words:
+        note(told)
+    return diagnose(records, read.playbooks, read_wrappers(), given)
 
 
 def _evidence(

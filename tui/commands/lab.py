@@ -72,8 +72,10 @@ def lab(  # noqa: PLR0913, PLR0917 -- the options
     planned = turns(chosen, all_cold=cold, seed=seed if run_all else None)
     folder = Path(tempfile.mkdtemp(prefix="vllm-console-lab-") if keep else tempfile.gettempdir())
     if keep:
-        output.note(f"in {folder}")
+        output.note(f"each fault is kept in a folder of its own under {folder}")
     bench = Bench(choose_engine(engine_name), read_context(), folder, yes, keep)
+    for words in bench.context.left_out:
+        output.note(words)
     teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
     began = time.monotonic()
     lanes = lanes_of(planned) if run_all else (planned,)

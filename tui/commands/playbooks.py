@@ -14,7 +14,7 @@ from playbooks.experiments import NamedExperiment, experiment_lines
 from playbooks.facts import register
 from playbooks.hypotheses import in_words
 from playbooks.lab.faults import faults_of
-from playbooks.library import Loaded, find, library_files, load_library, own_folder
+from playbooks.library import Loaded, find, library_files, own_folder, read_library
 from playbooks.load import check_file
 from playbooks.template import FAMILIES, new_playbook, split_name
 from tui.clear_click import ClearGroup
@@ -31,7 +31,7 @@ def playbooks() -> None:
 def list_(as_json: bool) -> int:
     """All playbooks, yours (in the settings folder) after those that come with the console."""
     output = Output(as_json)
-    library = load_library()
+    library = _library(output)
     for one in library:
         spec = one.spec
         output.result({"id": one.id, "family": spec.family, "kind": spec.kind, "layer": spec.layer} | _rest(one))
@@ -40,6 +40,14 @@ def list_(as_json: bool) -> int:
         [(one.id, one.spec.family, one.spec.kind, one.spec.stage, one.spec.title) for one in library],
     )
     return 0
+
+
+def _library(output: Output) -> tuple[Loaded, ...]:
+    """Those that are right; of the others it is said why not."""
+    read = read_library()
+    for words in read.left_out_words:
+        output.note(words)
+    return read.playbooks
 
 
 def _rest(one: Loaded) -> dict[str, object]:
@@ -53,8 +61,8 @@ def show(name: str) -> int:
     """One playbook: what it knows, and its file. Also one experiment by its name."""
     if name in experiments.names():
         return _show_experiment(experiments.named(name))
-    one = find(load_library(), name)
     output = Output()
+    one = find(_library(output), name)
     output.text(f"{one.id}: {one.spec.title}", "bold")
     output.text(" ".join(one.spec.summary.split()))
     output.text("\nHypotheses", "bold")
@@ -110,7 +118,8 @@ def check(files: tuple[str, ...], as_json: bool) -> int:
         first.more = (*first.more, *rest)
         raise first
     if not files:
-        load_library()  # ids that are there twice
+        for error in read_library().left_out:  # ids that are there twice
+            raise error
     return 0
 
 

@@ -102,6 +102,8 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
     """
     sources, proof = checked_sources(files_from), proof_of(load_test)
     context = read_context()
+    for words in context.left_out:
+        Output(as_json).note(words)
     chosen = choose(context, playbook, file, fix)
     if not dry_run:
         take(find_locations().state, chosen.file).release()  # before anything else: it may be another session's

@@ -6,12 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from engine_probe.errors import InputError
-from playbooks.library import load_library
+from playbooks.library import read_library
 from playbooks.report import in_words
 from tui import actions
 from tui.screens.list_screen import ListScreen
 from tui.screens.text_page import TextPage
 from tui.widgets.choice_list import Choice
+from tui.widgets.clean_text import clean
 from tui.widgets.playbook import playbook_rows
 from tui.widgets.step_pane import Body
 from tui.widgets.words import cell, cut, lines, part, wrapped
@@ -38,6 +39,7 @@ class PlaybooksScreen(ListScreen):
     def __init__(self) -> None:
         super().__init__()
         self._library: tuple[Loaded, ...] | None = None
+        self._left_out: tuple[str, ...] = ()
         self._trouble = ""
 
     def begin(self) -> None:
@@ -45,8 +47,10 @@ class PlaybooksScreen(ListScreen):
 
     async def _read(self) -> None:
         try:
-            self._library = await asyncio.to_thread(_by_family)
-        except InputError as trouble:  # a playbook of a person's own
+            read = await asyncio.to_thread(read_library)
+            self._library = tuple(sorted(read.playbooks, key=lambda one: (one.spec.family, one.id)))
+            self._left_out = read.left_out_words
+        except InputError as trouble:  # no home folder
             self._trouble = str(trouble)
         self.draw()
 
@@ -68,9 +72,14 @@ class PlaybooksScreen(ListScreen):
         shown = self._shown()
         count = f"{len(shown)} of {len(self._library)} playbooks"
         about = f"{count} with {self.filter_words!r}" if self.filter_words else f"{count}, each one root cause"
+        left_out = [row for one in self._left_out for row in wrapped(clean(one), width, style="$warning")]
         if not shown:
-            return Body(above=part(f"{about}: none; esc shows all", "$warning"))
-        return Body(above=part(about, "$quiet"), choices=tuple(self._choices(shown, width)), marked=self.marked)
+            return Body(above=lines([*left_out, part(f"{about}: none; esc shows all", "$warning")]))
+        return Body(
+            above=lines([*left_out, part(about, "$quiet")]),
+            choices=tuple(self._choices(shown, width)),
+            marked=self.marked,
+        )
 
     def _choices(self, shown: list[Loaded], width: int) -> Iterator[Choice]:
         family = ""
@@ -84,10 +93,6 @@ class PlaybooksScreen(ListScreen):
         one = next((one for one in self._shown() if one.id == self.marked), None)
         if one is not None:
             self.app.push_screen(TextPage(one.id, one.spec.title, lambda width: playbook_rows(one, width)))
-
-
-def _by_family() -> tuple[Loaded, ...]:
-    return tuple(sorted(load_library(), key=lambda one: (one.spec.family, one.id)))
 
 
 def _row(one: Loaded, width: int) -> Content:
