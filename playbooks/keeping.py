@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.events import Event
 from engine_probe.run_log import RunLog
+from playbooks.case_summary import SUMMARY
 from playbooks.kept_cases import REPORT
 from playbooks.progress import load_log
 from playbooks.recorder import Recorder
@@ -38,7 +39,8 @@ class Keeping:
         try:
             if not is_resumed:
                 self.case.keep_deployment(session.deployment, "before")
-            (self.case.path / REPORT).unlink(missing_ok=True)  # one that was left undecided has its end still to come
+            for name in (REPORT, SUMMARY):  # one that was left undecided has its end still to come
+                (self.case.path / name).unlink(missing_ok=True)
             self._recorder.begin(session, is_resumed=is_resumed)
         except OSError as error:
             self._say(error)

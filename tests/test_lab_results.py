@@ -20,6 +20,7 @@ from playbooks.lab.choosing import Turn
 from playbooks.lab.faults import fault_named, faults
 from playbooks.lab.recording import record, with_test
 from playbooks.library import library_folder, load_library
+from playbooks.session import FixOption
 from tui.commands import lab as lab_command
 from tui.commands.lab import Teller, lab
 from tui.commands.lab_result import Result, summary
@@ -95,6 +96,27 @@ def test_what_was_skipped_is_no_failure(capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no GPU" in capsys.readouterr().out
     words = summary([skipped, result(session_of(KV)), result(session_of())], 130.0)
     assert words == "3 faults: 1 verified, 1 failed, 1 skipped; a warm one took 7.9 s (median); 2 min 10 s in all"
+
+
+def test_the_end_of_one_fault_names_cause_change_and_case(capsys: pytest.CaptureFixture[str]) -> None:
+    fix = FixOption("a-fix", "tiny", "args.x", None, "1", "x of tiny: not set → 1", (), "", (), "", "low")
+    session = session_of(KV, fixes=(fix,), case="2026-11-30-0007")
+    Teller(Output(), is_brief=False, keeps=False).end(result(session))
+    told = " ".join(capsys.readouterr().out.split())
+    assert told == f"found {KV}; mended by a-fix: x of tiny: not set → 1; case 2026-11-30-0007; 7.9 s, warm"
+    assert result(session).object()["case"] == "2026-11-30-0007"
+
+
+def test_what_is_kept_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tiny").mkdir()
+    for name in ("deployment.yaml", "deployment.yaml.r1", "tiny/tokenizer.json.r1"):
+        (tmp_path / name).touch()
+    found = result(session_of(KV), folder=tmp_path)
+    Teller(Output(), is_brief=True, keeps=True).end(found)
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"kept in {tmp_path}: deployment.yaml is as the session left it" in told
+    assert "broken, as it was: deployment.yaml.r1, tiny/tokenizer.json.r1; unbroken: whole" in told
+    assert found.object()["folder"] == str(tmp_path)
 
 
 def test_what_this_host_lacks_is_skipped_without_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,10 +133,12 @@ class Teller:
         if self.is_brief:
             self.output.text("  ".join((f"{result.words()[0]:<8}", *result.words()[1:])))
         else:
-            self.output.text(f"{result.seconds:.1f} s, {result.turn.grade}")
+            self.output.folded(result.told, indent="")
         reason = result.skipped or result.why_not
         if reason is not None:
             self.output.folded(reason)
+        if result.kept is not None and result.skipped is None:
+            self.output.folded(result.kept, indent="" if not self.is_brief else "  ")
         if self._printer is not None and result.session is not None:
             self._printer.end(result.session, "verified" if result.verified else "not verified")
 

@@ -6,10 +6,12 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from playbooks.lab.building import WHOLE
 from playbooks.lab.faults import HEALTHY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from playbooks.lab.choosing import Turn
     from playbooks.lab.faults import Fault
@@ -27,6 +29,8 @@ class Result:
     left_behind: tuple[str, ...] = ()
     error: str | None = None
     """What a person would have got instead of a session."""
+    folder: Path | None = None
+    """Where the fault lies, if it is kept."""
 
     @property
     def ids(self) -> list[str]:
@@ -65,6 +69,26 @@ class Result:
     def verified(self) -> bool:
         return self.skipped is None and self.why_not is None
 
+    @property
+    def told(self) -> str:
+        """`found lora-rank-exceeds-max; mended by allow-this-rank: …; case 2026-11-30-0004; 7.9 s, warm`."""
+        parts = [f"found {self.diagnosed}"] if self.diagnosed is not None else []
+        session = self.session
+        if session is not None and session.applied_fix is not None:
+            title = next((f": {one.title}" for one in session.fixes if one.id == session.applied_fix), "")
+            parts.append(f"mended by {session.applied_fix}{title}")
+        parts += [f"case {session.case}"] if session is not None and session.case else []
+        return "; ".join([*parts, f"{self.seconds:.1f} s, {self.turn.grade}"])
+
+    @property
+    def kept(self) -> str | None:
+        """Where what was broken and what was mended lie; None where it is not kept."""
+        if self.folder is None:
+            return None
+        old = sorted(str(one.relative_to(self.folder)) for one in self.folder.rglob("*.r[0-9]*"))
+        broken = f"; broken, as it was: {', '.join(old)}" if old else ""
+        return f"kept in {self.folder}: deployment.yaml is as the session left it{broken}; unbroken: {WHOLE}"
+
     def object(self) -> dict[str, Any]:
         """The contract's object, and what helps to see why."""
         session = self.session
@@ -83,6 +107,8 @@ class Result:
             "symptom": session.symptom.kind if session is not None and session.symptom else None,
             "why_not": self.why_not,
             "report": session.report_path if session is not None else None,
+            "case": (session.case or None) if session is not None else None,
+            "folder": str(self.folder) if self.folder is not None else None,
         }
 
     def words(self) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ async def _warm_up(probe: Probe, folder: Path) -> None:
 
 async def _run_turn(turn: Turn, bench: Bench, shared: SharedProbe, on_change: OnChange, began: float) -> Result:
     def result(session: Session | None = None, **more: object) -> Result:
-        return Result(turn, time.monotonic() - began, session, **more)  # type: ignore[arg-type]
+        folder = bench.folder / turn.fault.id if bench.keep else None
+        return Result(turn, time.monotonic() - began, session, folder=folder, **more)  # type: ignore[arg-type]
 
     with ExitStack() as stack:
         try:
