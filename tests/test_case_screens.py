@@ -206,3 +206,14 @@ def test_only_a_case_that_was_cut_off_can_go_on(tmp_path):
     (folder / "report.md").write_text("# Case\n")
     with pytest.raises(InputError, match="its report is written"):
         cut_off(tmp_path, folder.name)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 20)])
+async def test_on_a_small_terminal_the_start_screen_shows_what_can_be_chosen(tmp_path, size):
+    app = console(tmp_path)
+    async with app.run_test(size=size) as pilot:
+        screen = await start_at(pilot)
+        await until(pilot, lambda: "Look at a past case" in screen.query_one("#choices").shown.plain)
+        await until_still(pilot)
+        choices, page = screen.query_one("#choices"), screen.query_one("#page")
+        assert choices.region.bottom <= page.region.bottom

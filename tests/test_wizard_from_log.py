@@ -88,7 +88,7 @@ async def test_the_launch_of_the_log_becomes_a_deployment_file(tmp_path, monkeyp
     app = console(tmp_path, Opening(logs=(written(tmp_path),)))
     async with app.run_test(size=(120, 36)) as pilot:
         screen = await decided(pilot)
-        assert "d write deployment file" in keys_of(app)
+        assert "d deployment file" in keys_of(app)
         await pilot.press("d")
         await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
         about = app.screen.query_one("#about", Words)

@@ -41,14 +41,22 @@ _CHOICES = (
 )
 
 
-_TALL_FROM = 36
+_TALL_FROM, _LOW_FROM = 36, 22
 _LOG_HINT = "A file of any size, or docker:NAME, unit:NAME, pod:NAME, ssh:HOST:FILE. Nothing is loaded."
 
 
 def draw_start(
-    view: HostView, engine: EngineView | None, width: int, glyphs: Glyphs, *, is_brief: bool = False
+    view: HostView,
+    engine: EngineView | None,
+    width: int,
+    glyphs: Glyphs,
+    *,
+    is_brief: bool = False,
+    is_briefest: bool = False,
 ) -> Content:
-    """What this host has; `is_brief` where what to do would not fit below."""
+    """What this host has; `is_brief` where what to do would not fit below, `is_briefest` where that needs all rows."""
+    if is_briefest:
+        return lines([row.truncate(width, ellipsis=True) for row in _engine_rows(engine, 10_000)])
     rows = [
         *wrapped("Finds out why vLLM does not load a model, mends it, and proves the mend with a real load.", width),
         part(""),
@@ -150,9 +158,9 @@ class StartScreen(OpensLogs):
         width = max(min(self.size.width - 5, 120), 30)
         self.query_one(TopBar).set_about(self._view.host, "", "")
         self.query_one(TabLine).show(draw_tabs("tab_wizard", (), max(self.size.width - 2, 1)))
-        is_low = self.size.height < _TALL_FROM
+        is_low, is_lowest = self.size.height < _TALL_FROM, self.size.height < _LOW_FROM
         self.query_one("#text", Words).show(
-            draw_start(self._view, self._engine, width, self.console.glyphs, is_brief=is_low)
+            draw_start(self._view, self._engine, width, self.console.glyphs, is_brief=is_low, is_briefest=is_lowest)
         )
         picker = self.query_one(ChoiceList)
         marked = picker.marked or "open"

@@ -92,6 +92,8 @@ class KeepsSessions(ConsoleScreen):
                 self.begin_again(Opening(deployment=path, logs=self.session.log_sources))
 
         hint = "\n".join((*said, "Its model, paths and environment are yours to check."))
+        if reopen and self.session.case:
+            hint += f"\nCase {self.session.case} ends with its report; another one begins with the file."
         hint += f" {MASKED} stands where a secret was masked." if MASKED in text else ""
         ask = AskText(self.console.glyphs, "Where does the deployment file go?", hint, "deployment.yaml", trouble)
         self.app.push_screen(ask, answered)
