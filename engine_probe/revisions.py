@@ -127,6 +127,18 @@ def undo_revision(path: Path, revision: Revision) -> Deployment:
     return revision.before
 
 
+def revision_differs(written: Sequence[Revision]) -> str | None:
+    """Why the file is not what `written`, of one file, made of it, or a way back is gone; None where all is so."""
+    last = written[-1]
+    try:
+        if digest_of(read_bytes(last.path)) != last.after.digest:
+            return f"{last.path} was changed by somebody else meanwhile"
+    except InputError as error:
+        return str(error)
+    gone = next((one.kept for one in written if not _holds(one.kept, one.before.digest)), None)
+    return None if gone is None else f"{gone}, which is {last.path} as it was, is gone or was changed"
+
+
 def put_back(path: Path, kept: Sequence[Path], digests: Sequence[str], digest_before: str) -> None:
     """Undo several revisions of which only this is known, the oldest kept file first. Errors: InputError.
 
@@ -148,7 +160,7 @@ def put_back(path: Path, kept: Sequence[Path], digests: Sequence[str], digest_be
         raise InputError(f"cannot be written: {error.strerror or error}", file=str(path)) from None
 
 
-def _holds(kept: Path, digest: str) -> bool:
+def _holds(kept: Path, digest: str | None) -> bool:
     """Another file may have come to that name: it is no way back of this change."""
     return kept.is_file() and digest_of(read_bytes(kept)) == digest
 

@@ -13,6 +13,7 @@ from playbooks import experimenting, from_log, observing, trying
 from playbooks.context import with_progress
 from playbooks.decisions import ApplyFix, Begin, BeginFromLog, Finish, RunExperiment, Stop, Undo
 from playbooks.effects import (
+    AppliedDiffers,
     Diagnose,
     Diagnosed,
     DiagnoseLogs,
@@ -56,6 +57,7 @@ def step(session: Session, happening: Event | Decision | Done, context: Context)
             FilesSeen,
             ReportWritten,
             EffectFailed,
+            AppliedDiffers,
         ),
     ):
         return _on_done(session, happening, context)
@@ -131,6 +133,8 @@ def _on_event(session: Session, event: Event, context: Context) -> Answer:  # no
 def _on_done(session: Session, done: Done, context: Context) -> Answer:  # noqa: PLR0911 - one a kind
     if isinstance(done, EffectFailed):
         return _on_effect_failed(session, done, context)
+    if isinstance(done, AppliedDiffers):
+        return trying.on_differs(session, done), ()
     if isinstance(done, ReportWritten):
         return replace(with_progress(session, phase="done"), report_path=done.path, running=None), ()
     if isinstance(done, RevisionWritten):
@@ -176,13 +180,9 @@ def _cannot_run(session: Session) -> Answer:
 
 
 def _finish(session: Session) -> Answer:
-    verdict = session.verdict or ("not verified" if _was_tried(session) else "stopped")
+    verdict = session.verdict or ("not verified" if trying.was_tried(session) else "stopped")
     session = replace(with_progress(session, phase="finishing"), verdict=verdict, running="writing the report")
     return (session, _stop_all(session)) if session.progress.open else (session, (WriteReport(),))
-
-
-def _was_tried(session: Session) -> bool:
-    return any(fix.outcome == "did not hold" for fix in session.fixes)
 
 
 def _report_when_all_ended(session: Session) -> Answer:

@@ -212,6 +212,21 @@ class EffectFailed:
     """A person stopped it, which says nothing about whether it can be done."""
 
 
+@dataclass(frozen=True)
+class AppliedDiffers:
+    """What the fix has changed is not what was verified: somebody else changed it meanwhile. In words."""
+
+    text: str
+
+
 Done = (
-    RevisionWritten | RevisionUndone | Diagnosed | LogsDiagnosed | FilesSeen | Examined | ReportWritten | EffectFailed
+    RevisionWritten
+    | RevisionUndone
+    | Diagnosed
+    | LogsDiagnosed
+    | FilesSeen
+    | Examined
+    | ReportWritten
+    | EffectFailed
+    | AppliedDiffers
 )

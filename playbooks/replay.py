@@ -12,6 +12,7 @@ from engine_probe.events import Ended, Event, Trouble
 from playbooks import slow_changes
 from playbooks.diagnose import step
 from playbooks.effects import (
+    AppliedDiffers,
     Diagnose,
     DiagnoseLogs,
     EffectFailed,
@@ -22,6 +23,7 @@ from playbooks.effects import (
     StopExamine,
     StopLoad,
     UndoRevision,
+    WriteReport,
 )
 from playbooks.ended_load import diagnose_load
 from playbooks.examining import Examiner
@@ -143,17 +145,26 @@ class _Driver:
         while waiting:
             one = waiting.popleft()
             before = self.session
-            self.session, effects = step(before, one, self._context)
-            self._kept.take(before, one, self.session)
-            if self._on_step is not None:
-                self._on_step(before, one, self.session)
+            effects = self._step(one)
             if self.session.verdict == "verified":
+                is_over = any(isinstance(effect, WriteReport) for effect in effects)
+                differs = self._files.differs() if is_over or before.verdict != "verified" else None
+                if differs is not None:
+                    self._step(AppliedDiffers(differs))
                 self._files.settle()
             for effect in effects:
                 done = await self._perform(effect)
                 if done is not None:
                     waiting.append(done)
             self._tell(one if isinstance(one, Event) else None)
+
+    def _step(self, one: Event | Decision | Done) -> tuple[Effect, ...]:
+        before = self.session
+        self.session, effects = step(before, one, self._context)
+        self._kept.take(before, one, self.session)
+        if self._on_step is not None:
+            self._on_step(before, one, self.session)
+        return effects
 
     def _tell(self, event: Event | None) -> None:
         news = self._kept.news()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from engine_probe.deployment import change
 from engine_probe.errors import InputError
+from engine_probe.outside import file_change
+from engine_probe.outside.file_change import FileChange
 from engine_probe.outside.keys import is_outside
 from engine_probe.outside.work import StoppedError, Work
-from engine_probe.revisions import Revision, undo_revision, write_revision
+from engine_probe.revisions import Revision, revision_differs, undo_revision, write_revision
 from playbooks.effects import EffectFailed, ReportWritten, RevisionUndone, RevisionWritten, UndoRevision, WriteRevision
 from playbooks.outside_changes import OutsideChange, make, take_back
 from playbooks.patterns import to_value
@@ -135,6 +137,13 @@ class SessionFiles:
             self.is_noted = False
             with suppress(OSError):
                 Note(None if self.case is None else self.case.path).clear()
+
+    def differs(self) -> str | None:
+        """Why what is there is not what was verified, or cannot be taken back any more; None where all is so."""
+        written = [one for one in self.changes if isinstance(one, Revision)]
+        found = [revision_differs(written)] if written else []
+        found += [file_change.differs(one) for one in self.changes if isinstance(one, FileChange)]
+        return next((one for one in found if one is not None), None)
 
     def _report(self, session: Session) -> Done:
         if self.case is None:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine_probe.events import Event
 from engine_probe.redact import mask, mask_deep
-from playbooks.effects import EffectFailed, Examined, FilesSeen, ReportWritten, RevisionUndone, RevisionWritten
+from playbooks.effects import (
+    AppliedDiffers,
+    EffectFailed,
+    Examined,
+    FilesSeen,
+    ReportWritten,
+    RevisionUndone,
+    RevisionWritten,
+)
 from playbooks.happenings import is_decision
 from playbooks.session import Outcome
 from playbooks.session_json import cause_object, check_object, fix_object, hypothesis_object, symptom_object
@@ -126,7 +134,7 @@ def _of_happening(one: Happening, after: Session) -> Iterator[tuple[str, Object]
         yield "files_seen", {"why_not": one.why_not}
     elif isinstance(one, ReportWritten):
         yield "report_written", {"path": one.path or None}
-    elif isinstance(one, EffectFailed):
+    elif isinstance(one, (EffectFailed, AppliedDiffers)):
         yield "effect_failed", {"text": one.text}
 
 

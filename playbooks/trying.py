@@ -15,17 +15,18 @@ from playbooks.fixing import with_value
 from playbooks.focus import looking_at
 from playbooks.outside_fixes import changed
 from playbooks.patterns import to_value
-from playbooks.session import Session, Step
+from playbooks.session import Check, Outcome, Session, Step
 
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment
     from playbooks.conditions import Lookup
     from playbooks.context import Context
     from playbooks.decisions import ApplyFix
-    from playbooks.effects import Effect, EffectFailed, FilesSeen, RevisionUndone, RevisionWritten
+    from playbooks.effects import AppliedDiffers, Effect, EffectFailed, FilesSeen, RevisionUndone, RevisionWritten
     from playbooks.session import FixOption
 
 Answer = tuple[Session, tuple["Effect", ...]]
+_REFUSED = "it could not be written: "
 _UNDOING = "going back to the deployment before the fix"
 
 
@@ -193,7 +194,7 @@ def on_effect_failed(session: Session, done: EffectFailed) -> Answer:
         return go_back(fix_loads.with_refusal(session, done.text))
     if isinstance(done.effect, WriteRevision):
         refused = next(one for one in session.fixes if one.id == session.applied_fix)
-        why_not = None if done.was_stopped else f"it could not be written: {done.text}"
+        why_not = None if done.was_stopped else f"{_REFUSED}{done.text}"
         session = _with_fix(session, replace(refused, unavailable=why_not))
         session = replace(session, applied_fix=None, step=Step.FIX, checks=())
         return with_progress(session, phase="deciding", before=None), ()
@@ -201,6 +202,19 @@ def on_effect_failed(session: Session, done: EffectFailed) -> Answer:
         session = fix_loads.with_outcome(session, "did not hold")
         return replace(with_progress(session, phase="deciding"), verdict="not verified", applied_fix=None), ()
     return with_progress(session, phase="deciding"), ()
+
+
+def was_tried(session: Session) -> bool:
+    """A fix was written or was to be: a session without one that holds has verified nothing."""
+    return any(fix.outcome == "did not hold" or (fix.unavailable or "").startswith(_REFUSED) for fix in session.fixes)
+
+
+def on_differs(session: Session, done: AppliedDiffers) -> Session:
+    """What was proved is not what is there: nothing is said of that, and it stays as it is."""
+    check = Check("as-verified", "the files are what was verified", "unchanged", done.text, Outcome.FAIL)
+    session = fix_loads.with_outcome(session, "did not hold")
+    said = f"the file is not what was verified: {done.text}"
+    return replace(session, verdict="not verified", checks=(*session.checks, check), notes=(*session.notes, said))
 
 
 def _is_left(option: FixOption) -> bool:

@@ -237,6 +237,19 @@ def _identity_of_old(change: FileChange) -> tuple[int, int, int] | None:
     return None if change.kept is None else _identity(change.target)
 
 
+def differs(change: FileChange) -> str | None:
+    """Why the file is not the one that was placed, or the old one is gone; None where all is so. Raises nothing."""
+    try:
+        now = _identity(change.target) if os.path.lexists(change.target) else _NOTHING
+        if now != change.placed:
+            return f"{change.target} was changed by somebody else meanwhile"
+        if change.kept is not None and _identity(change.kept) != change.was:
+            return f"{change.kept}, which is {change.target} as it was, was changed"
+    except OSError as error:
+        return f"{change.target} as it was cannot be found: {error.filename}: {error.strerror or error}"
+    return None
+
+
 def put_back(change: FileChange) -> None:
     """Undo it, however far it came; doing so twice changes nothing. Raises InputError, and then nothing was changed."""
     change.temporary.unlink(missing_ok=True)

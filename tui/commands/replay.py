@@ -210,7 +210,8 @@ def _stream(event: Event) -> None:
 
 def _tell_end(session: Session, policy: Unattended, printer: SessionPrinter, output: Output) -> None:
     nothing_changed = session.verdict == "stopped" and session.symptom is not None
-    is_open = nothing_changed or (session.verdict == "not verified" and session.symptom is not None)
+    is_undone = session.verdict == "not verified" and session.applied_fix is None
+    is_open = nothing_changed or (is_undone and session.symptom is not None)
     proposal = policy.proposal(session) if is_open else Proposal(None)
     verdict = DRY_RUN if nothing_changed and policy.dry_run else session.verdict
     output.result({"time": time.time(), **result_object(session, proposal, verdict)})
