@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.redact import mask_deep
+from playbooks.case_file import read_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -109,7 +110,7 @@ def write_summary(folder: Path, summary: CaseSummary) -> None:
 def read_summary(folder: Path) -> CaseSummary | None:
     """None where the case goes on, was cut off, or is of an older release."""
     try:
-        content = json.loads((folder / SUMMARY).read_bytes())
+        content = json.loads(read_kept(folder / SUMMARY))
         return CaseSummary(**{name: content[name] for name in CaseSummary.__dataclass_fields__})
     except (OSError, ValueError, KeyError, TypeError):
         return None

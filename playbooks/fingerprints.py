@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.engine_version import engine_version
+from playbooks.case_file import read_kept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +65,7 @@ def keep_fingerprints(folder: Path, prints: Mapping[str, str]) -> None:
 def kept_fingerprints(folder: Path) -> dict[str, str]:
     """Those of a case; empty where it has none, or none that can be read."""
     try:
-        content = json.loads((folder / _NAME).read_text(encoding="utf-8"))
+        content = json.loads(read_kept(folder / _NAME))
     except (OSError, ValueError):
         return {}
     return {str(key): str(value) for key, value in content.items()} if isinstance(content, dict) else {}

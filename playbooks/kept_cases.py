@@ -11,6 +11,7 @@ from engine_probe.errors import InputError, nearest_word
 from engine_probe.escapes import safe_deep
 from engine_probe.redact import mask_deep
 from playbooks.case import EVENTS
+from playbooks.case_file import open_kept, read_kept, text_of
 from playbooks.case_steps import object_of
 from playbooks.case_summary import CaseSummary, of_diagnosis, of_session, read_summary
 from playbooks.diagnosis_page import page
@@ -73,7 +74,7 @@ class KeptCase:
         if form != "md":
             return self._past_report(form)
         try:
-            return (self.folder / REPORT).read_text(encoding="utf-8")
+            return text_of(self.folder / REPORT)
         except FileNotFoundError as error:
             more = f"`vllm-console wizard --resume {self.name}` goes on with one that was cut off"
             raise InputError(f"case {self.name} has no report yet: {more}") from error
@@ -137,7 +138,7 @@ def find_case(state: Path, name: str) -> KeptCase:
 
 def _read(folder: Path) -> KeptCase:
     try:
-        diagnosis = json.loads((folder / DIAGNOSIS).read_bytes())
+        diagnosis = json.loads(read_kept(folder / DIAGNOSIS))
         headline(diagnosis)
         return KeptCase(folder, diagnosis)
     except FileNotFoundError:
@@ -155,7 +156,7 @@ def _written(path: Path) -> float | None:
 
 def _title(report: Path) -> str:
     try:
-        with report.open(encoding="utf-8", errors="replace") as lines:
-            return lines.readline().lstrip("# ").strip()
+        with open_kept(report) as lines:
+            return lines.readline().decode("utf-8", "replace").lstrip("# ").strip()
     except OSError:
         return "no report yet"

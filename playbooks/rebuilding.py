@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from playbooks.case import EVENTS
+from playbooks.case_file import read_kept
 from playbooks.compiled import entry_of
 from playbooks.context import with_progress
 from playbooks.diagnose import step
@@ -66,7 +67,7 @@ def read_recording(folder: Path, context: Context) -> Recording:
     from playbooks.rebuilding_older import older_recording  # noqa: PLC0415 -- old cases only, and it needs this file
 
     try:
-        content = (folder / EVENTS).read_bytes()
+        content = read_kept(folder / EVENTS)
     except OSError as error:
         return Recording(folder, (), None, f"it kept no events: {error.strerror or error}")
     lines = content.split(b"\n")

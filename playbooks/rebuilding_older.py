@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from engine_probe.deployment import change, deployment_text
 from engine_probe.errors import InputError
 from engine_probe.events import Ready
 from playbooks.case import EVENTS
+from playbooks.case_file import opened, text_of
 from playbooks.context import new_session, with_progress
 from playbooks.effects import (
     Diagnose,
@@ -83,7 +83,7 @@ class _Older(Rebuilding):
 
 def _deployment(folder: Path) -> Deployment:
     path = folder / "deployment-before.yaml"
-    return deployment_text(path.read_text(encoding="utf-8"), path, frozenset())
+    return deployment_text(text_of(path), path, frozenset())
 
 
 def _grade(lines: list[bytes]) -> str:
@@ -116,7 +116,7 @@ def _made_up(rebuilding: Rebuilding, context: Context, folder: Path) -> str | No
 def _done(effect: Effect, context: Context, folder: Path) -> Done | None:
     """What must have come of it; None where its events tell."""
     if isinstance(effect, Diagnose):
-        return diagnose_load(effect, os.open(folder / load_log(effect.load_number), os.O_RDONLY), context)
+        return diagnose_load(effect, opened(folder / load_log(effect.load_number)), context)
     if isinstance(effect, WriteRevision):
         return RevisionWritten(1, change(effect.before, effect.launch, effect.key, to_value(effect.value)))
     if isinstance(effect, LookAtFiles):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.redact import MASKED
 from playbooks import verifying
 from playbooks.case import EVENTS, CaseFolder
+from playbooks.case_file import open_kept
 from playbooks.context import with_progress
 from playbooks.diagnose import step
 from playbooks.effects import RevisionUndone
@@ -184,7 +185,7 @@ def _known(session: Session) -> str:
 
 def _first_line(folder: Path) -> dict[str, Any]:
     try:
-        with (folder / EVENTS).open("rb") as stream:
+        with open_kept(folder / EVENTS) as stream:
             return _object(stream.readline())
     except OSError:
         return {}
@@ -200,7 +201,7 @@ def _owner(folder: Path) -> dict[str, Any]:
 
 def _marks(folder: Path) -> Iterator[bytes]:
     try:
-        with (folder / EVENTS).open("rb") as stream:
+        with open_kept(folder / EVENTS) as stream:
             yield from (line for line in stream if line.startswith(_MARKS))
     except OSError:
         return

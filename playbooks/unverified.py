@@ -11,22 +11,27 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import InputError
 from engine_probe.outside.file_change import FileChange
+from engine_probe.quoting import quoted
 from engine_probe.revisions import Revision, put_back
+from playbooks.case_file import read_kept
 from playbooks.outside_changes import of_json
 from playbooks.outside_changes import take_back as take_back_outside
 from playbooks.owning import is_alive, this_process
+from playbooks.writing_lock import take
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from playbooks.outside_changes import OutsideChange
 
 _NAME = "unverified.json"
+_MOST_BYTES = 4 << 20
 
 
 class Note:
@@ -59,63 +64,88 @@ class Note:
             self._path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class Unproved:
+    """A note as it was read. `file` None: the session's deployment had none. `outside` as written, for what is left."""
+
+    owner: Mapping[str, Any]
+    file: Path | None
+    kept: tuple[Path, ...]
+    digest_before: str
+    digests: tuple[str, ...]
+    outside: tuple[dict[str, Any], ...]
+    changes: tuple[OutsideChange, ...]
+
+
 def take_back(state: Path, file: Path) -> tuple[str, ...]:
     """Put `file`, and what lies outside it, back where a console that is gone left a change unproved.
 
-    What was done, in words. Changes of a session that had no file are taken back too.
+    What was done, in words. Changes of a session that had no file are taken back too. Raises InputError where another
+    session works on `file`.
     """
-    return tuple(words for note in _notes(state, file.resolve()) for words in _take_back_one(note))
+    return tuple(words for note in sorted((state / "cases").glob(f"*/{_NAME}")) for words in _look(note, state, file))
 
 
-def _notes(state: Path, file: Path) -> Iterator[Path]:
-    for note in sorted((state / "cases").glob(f"*/{_NAME}")):
-        content = _read(note)
-        if content.get("file", "") in (None, str(file)) and not is_alive(content):
-            yield note
+def _look(note: Path, state: Path, file: Path) -> Iterator[str]:
+    try:
+        unproved = _read(note)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        yield _pass_over(note, error)
+        return
+    if unproved.file in (None, file.resolve()) and not is_alive(unproved.owner):
+        lock = take(state, file)
+        try:
+            yield from _take_back_one(note, unproved)
+        finally:
+            lock.release()
 
 
-def _take_back_one(note: Path) -> Iterator[str]:
-    content, case = _read(note), note.parent.name
+def _pass_over(note: Path, error: Exception) -> str:
+    """It is said once: then it has another name."""
+    aside = note.with_name(f"{_NAME}.unreadable")
+    with contextlib.suppress(OSError):
+        note.replace(aside)
+    why = quoted(f"{type(error).__name__}: {error}", 200)
+    return f"case {note.parent.name} was cut off, and its note cannot be read ({why}): see {aside}, nothing was changed"
+
+
+def _take_back_one(note: Path, unproved: Unproved) -> Iterator[str]:
+    case = note.parent.name
     left = []
-    for entry in reversed(content.get("outside", [])):
-        words, is_done = _take_back_outside(entry, case)
+    for change, entry in reversed(tuple(zip(unproved.changes, unproved.outside, strict=True))):
+        words, is_done = _take_back_outside(change, case)
         yield words
         left += [] if is_done else [entry]
-    if content.get("kept"):
-        yield _take_back_file(content, case)
-    if left:
-        _write(note, {**content, "kept": [], "outside": left[::-1]})  # the next start tries again
+    if unproved.kept and unproved.file is not None:
+        yield _take_back_file(unproved.file, unproved, case)
+    if left:  # the next start tries again
+        file = None if unproved.file is None else str(unproved.file)
+        _write(note, {**unproved.owner, "file": file, "outside": left[::-1]})
     else:
         note.unlink(missing_ok=True)
 
 
-def _take_back_file(content: dict[str, Any], case: str) -> str:
-    file = Path(content["file"])
+def _take_back_file(file: Path, unproved: Unproved, case: str) -> str:
     try:
-        put_back(file, [Path(one) for one in content["kept"]], _digests(content), content["digest_before"])
+        put_back(file, unproved.kept, unproved.digests, unproved.digest_before)
     except InputError as error:
         return f"case {case} was cut off while it verified a change of {file}, and it stays: {error}"
     return f"case {case} was cut off while it verified a change of {file}: the file is as it was before"
 
 
-def _digests(content: dict[str, Any]) -> list[str]:
-    """What the file may be by now; an older release noted the last one only."""
-    return [str(one) for one in content.get("digests", [content.get("digest_now")])]
-
-
-def _take_back_outside(entry: dict[str, Any], case: str) -> tuple[str, bool]:
+def _take_back_outside(change: OutsideChange, case: str) -> tuple[str, bool]:
     """What was done, in words, and whether nothing is left to be done."""
-    try:
-        change = of_json(entry)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        return f"case {case} was cut off, and its note cannot be read: {error}", True
     is_file = isinstance(change, FileChange)
     what = f"{change.target}" if isinstance(change, FileChange) else f"{change.name} of {change.engine.label}"
     try:
         take_back_outside(change)
     except (InputError, OSError) as error:
-        return f"case {case} was cut off while it verified a change of {what}, and it stays: {error}", is_file
-    was = "the file is as it was before" if is_file else "the packages are as they were before"
+        return f"case {case} was cut off while it changed or verified {what}, and it stays: {error}", is_file
+    was = "the packages are as they were before"
+    if isinstance(change, FileChange):
+        was = "the file is as it was before" if os.path.lexists(change.target) else "there is no such file now"
     return f"case {case} was cut off while it changed or verified {what}: {was}", True
 
 
@@ -128,9 +158,40 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     new.replace(path)
 
 
-def _read(note: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        content = json.loads(note.read_text(encoding="utf-8"))
-        if isinstance(content, dict):
-            return content
-    return {}
+def _read(note: Path) -> Unproved:
+    """Raises OSError, and ValueError, TypeError, KeyError, IndexError or RecursionError for what is no such note."""
+    with note.open("rb") as stream:
+        text = stream.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise ValueError("it is longer than any note")
+    content = json.loads(text)
+    if not isinstance(content, dict):
+        raise TypeError("an object is wanted")
+    file = None if content["file"] is None else Path(_text(content["file"]))
+    kept = tuple(Path(one) for one in _texts(content.get("kept", [])))
+    if kept and (file is None or any(one.parent != file.parent for one in kept)):
+        raise ValueError("what is kept does not lie beside the file")
+    outside = content.get("outside", [])
+    if not isinstance(outside, list) or not all(isinstance(one, dict) for one in outside):
+        raise TypeError("outside: a list of objects is wanted")
+    return Unproved(
+        {name: content[name] for name in ("pid", "since") if name in content},
+        file,
+        kept,
+        _text(content["digest_before"]) if kept else "",
+        _texts(content["digests"]) if kept else (),
+        tuple(outside),
+        tuple(map(of_json, outside)),
+    )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list of texts is wanted")
+    return tuple(map(_text, value))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise TypeError("a text is wanted")
+    return value
