@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from playbooks.report import cause_lines, fix_lines, one_fix_lines, symptom_lines, unproved_lines, verify_lines
+from playbooks.report import (
+    cause_lines,
+    fix_lines,
+    noted,
+    one_fix_lines,
+    symptom_lines,
+    unproved_lines,
+    verify_lines,
+)
 from playbooks.session import Step
 from playbooks.session_json import cause_object, check_object, fix_object, symptom_object
 from playbooks.way_back import is_changed
@@ -39,7 +47,7 @@ def _notes_at(moment: Moment) -> list[str]:
     """The last one says why a fix was undone; at the end all is said that was not proved."""
     session = moment.session
     if session.progress.phase == "done":
-        return [*is_changed(session, from_anywhere=True), *unproved_lines(session)]
+        return [*is_changed(session, from_anywhere=True), *unproved_lines(session), *noted(session)]
     return [f"note: {note}" for note in session.notes[-1:]]
 
 

@@ -50,6 +50,8 @@ def sections(session: Session) -> tuple[Section, ...]:
     if session.checks:
         found.append(Section("Verify", tuple(verify_lines(session))))
     found.append(Section("What was not proved", tuple(unproved_lines(session))))
+    if session.notes:
+        found.append(Section("What happened on the way", tuple(noted(session))))
     return tuple(found)
 
 
@@ -161,7 +163,7 @@ def one_fix_lines(fix: FixOption) -> list[str]:
     lines += [f"    does: {command}" for command in fix.commands]
     lines += [f"    way back: {command}" for command in fix.way_back]
     lines += [f"    expects: {promise}" for promise in fix.promises]
-    why = "why" if fix.proposed is None else f"why {fix.proposed}"
+    why = "why" if fix.proposed is None else "why the playbook's value"
     return [*lines, f"    {why}: {fix.why}", f"    you lose: {fix.you_lose}", f"    risk: {risk_of(fix)}"]
 
 
@@ -213,9 +215,12 @@ def unproved_lines(session: Session) -> list[str]:
         for one in cause.hypotheses
         if one.verdict in (Verdict.UNTESTED, Verdict.INCONCLUSIVE)
     ]
-    lines += list(_LIMITS) if session.verdict in ("verified", "healthy") else []
-    lines += [f"note: {note}" for note in session.notes]
-    return lines
+    return lines + (list(_LIMITS) if session.verdict in ("verified", "healthy") else [])
+
+
+def noted(session: Session) -> list[str]:
+    """What happened on the way, each once: what was undone, where the case was cut off."""
+    return [f"note: {note}" for note in dict.fromkeys(session.notes)]
 
 
 def _not_decided(checks: Sequence[Check]) -> list[str]:

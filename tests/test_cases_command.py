@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine_probe.locations import find_locations
+from playbooks.report import sections
 from playbooks.unattended import Unattended
+from tests import tui_samples as samples
 from tests.kept_case_samples import KV, POOL, SHORTER, keep_case, kv_deployment
 from tests.recorded_probe import RecordedProbe, recorded_loads
 from tui.cli import main
+from tui.widgets.symptom import note_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,3 +172,13 @@ def test_one_step_of_a_diagnosis(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert causes.startswith("## 1.")
     assert "Timeline" not in causes
     assert f"begin at {tmp_path}" in symptom
+
+
+def test_a_note_stands_once_and_is_nothing_unproved() -> None:
+    words = "case 7 was cut off while it verified: the file is as it was before"
+    session = replace(samples.VERIFIED, notes=(words, "another", words))
+    told = {one.title: one.lines for one in sections(session)}
+    assert told["What happened on the way"] == (f"note: {words}", "note: another")
+    assert words not in " ".join(told["What was not proved"])
+    assert "What happened on the way" not in [one.title for one in sections(replace(session, notes=()))]
+    assert "\n".join(row.plain for row in note_rows(session, 100)).count(words) == 1

@@ -175,7 +175,7 @@ def _not_yet(session: Session, width: int) -> list[Content]:
 
 def note_rows(session: Session, width: int) -> list[Content]:
     """What the case noted, such as why the engine does not run; a note may have several lines."""
-    texts = [line for note in session.notes for line in note.splitlines()]
+    texts = [line for note in dict.fromkeys(session.notes) for line in note.splitlines()]
     return [row for text in texts for row in wrapped(clean(text), width)] + ([part("")] if texts else [])
 
 
