@@ -38,7 +38,7 @@ def risk_of(fix: FixOption) -> str:
     """The playbook judges its own value, and no other."""
     if fix.proposed is None:
         return f"{fix.risk}; it is not known whether: {fix.doubt}" if fix.doubt else fix.risk
-    return f"not judged for {fix.new_value}; {fix.risk} for {fix.proposed}"
+    return f"not judged for this value; {fix.risk} for the playbook's"
 
 
 def state_of(fix: FixOption) -> str:

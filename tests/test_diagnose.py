@@ -661,8 +661,8 @@ def test_a_value_of_one_s_own_has_no_risk_of_the_playbook(file: Path, context: C
     option = next(one for one in session.fixes if one.id == SHORTER)
     assert option.risk == "low"
     lines = one_fix_lines(with_value(option, session, "32000"))
-    assert "    risk: not judged for 32000; low for 1408" in lines
-    assert any(line.startswith("    why 1408: ") for line in lines)
+    assert "    risk: not judged for this value; low for the playbook's" in lines
+    assert any(line.startswith("    why the playbook's value: ") for line in lines)
     assert "    risk: low" in one_fix_lines(with_value(option, session, "1408"))
 
 

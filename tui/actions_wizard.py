@@ -38,6 +38,8 @@ WIZARD_ACTIONS: tuple[Action, ...] = (
            _WIZARD, _in_wizard("apply"), step="3"),
     Action("keep", "enter", "enter", "keep and report", "Keep the fix, write the report, end what runs", _WIZARD,
            _in_wizard("keep"), step="4"),
+    Action("load_again", "enter", "enter", "load again", "Begin the loads again that were stopped", _WIZARD,
+           _in_wizard("load again"), step="1"),
     Action("next_step", "enter", "enter", "next step", "Look at the step after this one", _WIZARD,
            _in_wizard("advance"), step="1, 2"),
     Action("all_causes", "a", "a", "all causes", "Show the less likely causes and claims too", _WIZARD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from playbooks.decisions import ApplyFix, Decision, Finish, RunExperiment, Stop, Undo
+from playbooks.decisions import ApplyFix, Begin, Decision, Finish, RunExperiment, Stop, Undo
 from playbooks.diagnose import allowed
 from playbooks.fixing import takes_a_source
 from playbooks.session import Step, Verdict
@@ -110,6 +110,12 @@ def _can_skip(moment: Moment) -> bool:
     return moment.shown is Step.FIX and moment.fix is not None and session is not None and len(session.fixes) > 1
 
 
+def was_stopped(moment: Moment) -> bool:
+    """Before it was known what is wrong: the case waits for its loads to begin once more."""
+    has_begun = moment.session is not None and moment.session.progress.phase != "not begun"
+    return has_begun and allows(moment, Begin())
+
+
 CONDITIONS: dict[str, Callable[[Moment], bool]] = {
     "test": _can_test,
     "apply": _can_apply,
@@ -122,6 +128,7 @@ CONDITIONS: dict[str, Callable[[Moment], bool]] = {
     "finish": _can_finish,
     "advance": _can_advance,
     "undo": lambda moment: allows(moment, Undo()),
+    "load again": lambda moment: moment.shown is Step.SYMPTOM and was_stopped(moment),
     "stop": lambda moment: allows(moment, Stop()),
     "go back": _can_go_back,
     "go on": _can_go_on,

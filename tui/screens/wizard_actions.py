@@ -229,6 +229,9 @@ class WizardActions(KeepsSessions):
 
     do_finish = do_keep
 
+    def do_load_again(self) -> None:
+        self.driver.decide(decide.Begin())
+
     def do_stop(self) -> None:
         self.driver.decide(decide.Stop())
 

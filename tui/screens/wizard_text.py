@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
+from playbooks.decisions import Begin
+from playbooks.diagnose import allowed
 from playbooks.fixing import takes_a_source, with_value
 from playbooks.proof import BURST
 from playbooks.session import Outcome, Session, Step
@@ -137,6 +139,8 @@ def now_line(
     words, style = result_words(session)
     if session.log_sources and session.verdict in _OF_LOGS:
         words = _OF_LOGS[session.verdict]
+    if session.verdict == "stopped" and not over and allowed(session, Begin()):
+        words = "Stopped before it was seen what is wrong; enter loads again."
     if error is not None:
         words, style = f"{glyphs.failed} {error.splitlines()[0]}", "$error bold"
     elif session.running is not None and not over:

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from playbooks.fix_values import shown_value
+from playbooks.fix_words import risk_of
 from playbooks.fixing import cause_of, takes_a_source
 from playbooks.from_log import command_with
 from tui.widgets.choice_list import Choice
@@ -184,7 +185,7 @@ def _option_rows(
     elif is_skipped:
         row += part(cell(f"{glyphs.rest} skipped", risk), "$quiet")
     else:
-        row += part(cell(fix.risk, risk).rstrip(), "$quiet")
+        row += part(cell(fix.risk if fix.proposed is None else "not judged", risk).rstrip(), "$quiet")
     folded = [part("  " + line, style) for line in more]
     if fix.unavailable and width >= _WIDE:  # one line: all of it stands below once it is marked
         folded += wrapped(clean(fix.unavailable), width - 4, 2, "$warning", most=1)
@@ -211,7 +212,7 @@ def fix_detail(fix: FixOption, width: int) -> list[Content]:
     lose = fix.you_lose or "nothing"
     unknown = f"not worked out for this value; with {shown_value(fix, fix.proposed or '')}: {lose}"
     rows += _labelled("you lose", lose if fix.proposed is None else unknown, width)
-    rows += _labelled("risk", fix.risk, width)
+    rows += _labelled("risk", risk_of(fix), width)
     return rows
 
 
