@@ -144,4 +144,6 @@ def of_json(content: dict[str, object]) -> OutsideChange:
     """Raises KeyError, TypeError and ValueError where it is none."""
     if content.get("kind") == "file":
         return file_change.change_of_json(content)
+    if content.get("kind") != "package":
+        raise ValueError("neither a file nor a package is named")
     return package_change.change_of_json(content)

@@ -20,5 +20,5 @@ def is_alive(owner: Mapping[str, Any]) -> bool:
     """That very process runs: another one may have its number by now."""
     try:
         return bool(abs(psutil.Process(owner["pid"]).create_time() - owner["since"]) < 1.0)
-    except (psutil.Error, KeyError, TypeError, ValueError):
+    except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
         return False

@@ -19,7 +19,7 @@ from engine_probe.errors import InputError
 from engine_probe.outside.file_change import FileChange
 from engine_probe.quoting import quoted
 from engine_probe.revisions import Revision, put_back
-from playbooks.case_file import read_kept
+from playbooks.case_file import open_kept
 from playbooks.outside_changes import of_json
 from playbooks.outside_changes import take_back as take_back_outside
 from playbooks.owning import is_alive, this_process
@@ -160,7 +160,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 def _read(note: Path) -> Unproved:
     """Raises OSError, and ValueError, TypeError, KeyError, IndexError or RecursionError for what is no such note."""
-    with note.open("rb") as stream:
+    with open_kept(note) as stream:
         text = stream.read(_MOST_BYTES + 1)
     if len(text) > _MOST_BYTES:
         raise ValueError("it is longer than any note")

@@ -133,8 +133,53 @@ async def test_only_while_it_is_verified_it_can_be_taken_back(file: Path, tmp_pa
     assert not (case.path / "unverified.json").exists()
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", "no json", json.dumps({"file": 1, "pid": "x"})])
-def test_a_note_that_says_nothing_is_no_note(content: str, file: Path, tmp_path: Path) -> None:
+NO_NOTES = [
+    "",
+    "[]",
+    "{}",
+    "no json",
+    "[" * 100_000,
+    json.dumps({"file": 1, "pid": "x"}),
+    json.dumps({"file": None, "outside": None}),
+    json.dumps({"file": None, "outside": [None]}),
+    json.dumps({"file": None, "outside": [{"kind": "file", "target": 3}]}),
+    json.dumps({"file": None, "outside": [{"kind": "package", "prefix": [1]}]}),
+    json.dumps({"file": None, "kept": "x"}),
+    json.dumps({"file": "/a/b", "kept": ["/c/d"], "digest_before": "x", "digests": []}),
+]
+
+
+@pytest.mark.parametrize("content", NO_NOTES)
+def test_a_note_that_says_nothing_is_passed_over_and_named_once(content: str, file: Path, tmp_path: Path) -> None:
     case = new_case(tmp_path, date(2026, 11, 29))
     (case.path / "unverified.json").write_text(content, encoding="utf-8")
+    (said,) = take_back(tmp_path, file)
+    assert f"see {case.path / 'unverified.json.unreadable'}" in said
     assert take_back(tmp_path, file) == ()
+
+
+def test_a_note_names_no_temporary_file_but_that_of_its_target(file: Path, tmp_path: Path) -> None:
+    victim = file.with_name("precious")
+    victim.write_text("mine", encoding="utf-8")
+    case = new_case(tmp_path, date(2026, 11, 29))
+    entry = {
+        "kind": "file", "target": str(file), "source": "x", "temporary": str(victim), "kept": None, "placed": None,
+        "was": None,
+    }  # fmt: skip
+    content = {"file": None, "outside": [entry]}
+    (case.path / "unverified.json").write_text(json.dumps(content), encoding="utf-8")
+    (said,) = take_back(tmp_path, file)
+    assert "is no temporary file of" in said
+    assert victim.read_text("utf-8") == "mine"
+
+
+def test_nothing_is_claimed_of_a_file_that_is_not_there(file: Path, tmp_path: Path) -> None:
+    gone = file.with_name("gone.safetensors")
+    case = new_case(tmp_path, date(2026, 11, 29))
+    entry = {
+        "kind": "file", "target": str(gone), "source": "x", "kept": None, "placed": None, "was": None,
+        "temporary": str(gone.with_name(".gone.safetensors.0123456789ab.vllm-console")),
+    }  # fmt: skip
+    (case.path / "unverified.json").write_text(json.dumps({"file": None, "outside": [entry]}), encoding="utf-8")
+    (said,) = take_back(tmp_path, file)
+    assert said.endswith("there is no such file now")

@@ -63,17 +63,24 @@ class PackageChange:
 
 
 def change_of_json(content: dict[str, Any]) -> PackageChange:
-    """Raises KeyError and TypeError where it is none."""
-    engine = Engine(
-        tuple(content["prefix"]), content["label"], "a note", content["env"], bool(content["joined_by_shell"])
-    )
+    """Raises KeyError, TypeError and ValueError where it is none."""
+    label, archive = content["label"], content["archive"]
+    texts = [*content["prefix"], label, content["name"], content["value"], *content["names"], *content["half_removed"]]
+    maps = [content["env"], content["versions"]]
+    if not all(isinstance(one, str) for one in (*texts, *([] if archive is None else [archive]))):
+        raise TypeError("texts are wanted")
+    if not all(isinstance(one, dict) and all(isinstance(value, str) for value in one.values()) for one in maps):
+        raise TypeError("texts by names are wanted")
+    if not content["prefix"] or not label:
+        raise ValueError("no engine is named")
+    engine = Engine(tuple(content["prefix"]), label, "a note", content["env"], bool(content["joined_by_shell"]))
     return PackageChange(
         engine,
         content["name"],
         content["value"],
         tuple(content["names"]),
         dict(content["versions"]),
-        content["archive"],
+        archive,
         tuple(content["half_removed"]),
         bool(content["is_begun"]),
     )
