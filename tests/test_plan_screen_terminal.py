@@ -60,3 +60,14 @@ def test_what_cannot_be_shown_is_said_and_the_exit_code_is_2(tmp_path, arguments
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["", "wizard --lab kv-cache-too-small-for-max-model-len", "plan {path} --screen"])
+def test_what_draws_on_stderr_is_not_drawn_into_a_file(tmp_path, words):
+    told = tmp_path / "err.log"
+    command = words.format(path=write_plan(tmp_path))
+    with on_terminal(f"{PROGRAM} {command} 2>{told}", tmp_path) as terminal:
+        assert terminal.wait_for_end() == 2
+    text = told.read_text(encoding="utf-8")
+    assert "the console needs a terminal, and stderr, on which it draws, is none" in text
+    assert "\x1b" not in text

@@ -25,6 +25,8 @@ def demand_terminal() -> None:
     """Raises InputError where the console cannot be drawn."""
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         why = "stdin or stdout is none"
+    elif sys.stderr is None or not sys.stderr.isatty():
+        why = "stderr, on which it draws, is none (was it sent to a file with 2>?)"
     elif os.environ.get("TERM", "") in ("", "dumb"):
         why = "TERM is not set" if not os.environ.get("TERM") else "TERM=dumb cannot move the cursor"
     else:

@@ -76,7 +76,7 @@ def monitor(once: bool, follow: bool, interval: float | None, as_json: bool, asc
 
 def _has_terminal() -> bool:
     """One that can be drawn on, and that keys come from."""
-    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    is_terminal = all(one is not None and one.isatty() for one in (sys.stdin, sys.stdout, sys.stderr))
     return is_terminal and os.environ.get("TERM", "") not in ("", "dumb")
 
 
