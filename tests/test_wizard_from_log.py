@@ -115,6 +115,8 @@ async def test_a_case_is_saved_as_a_playbook(tmp_path):
         await wizard_at(pilot, samples.VERIFIED)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(app.screen, AskText) and app.screen.query(Input))
+        question = app.screen.query_one("#question", Words)
+        await until(pilot, lambda: f"playbook {samples.CAUSE.id} explains this failure" in question.shown.plain)
         app.screen.query_one(Input).value = KV
         await pilot.press("enter")
         await until(pilot, lambda: "already" in keys_of(app))
