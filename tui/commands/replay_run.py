@@ -99,7 +99,8 @@ def _lock(deployment: Deployment, stack: AsyncExitStack) -> WritingLock | None:
 def _resumed(resume: Resumable | None, notes: tuple[str, ...]) -> tuple[CaseFolder | None, Session] | None:
     if resume is None or resume.session is None:
         return None
-    return resume.case, replace(resume.session, notes=(*resume.session.notes, *notes, resume.words))
+    told = dict.fromkeys((*resume.session.notes, *notes, resume.words))  # each once, however often it was cut off
+    return resume.case, replace(resume.session, notes=tuple(told))
 
 
 def _new_session(deployment: Deployment, engine: Engine, notes: tuple[str, ...]) -> tuple[CaseFolder | None, Session]:
