@@ -65,6 +65,14 @@ class InputError(Exception):
         return None if self.nearest is None else f'did you mean "{self.nearest}"?'
 
 
+def in_words(error: Exception) -> str:
+    """What an error says, without Python's numbers: of the system's errors the file and the reason."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    names = [str(one) for one in (error.filename, error.filename2) if one is not None]
+    return ": ".join((" and ".join(names), error.strerror)) if names else error.strerror
+
+
 def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that looks most like `word`, or else begins most like it; None when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only when a word is wrong

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.errors import InputError, nearest_word
+from engine_probe.errors import InputError, in_words, nearest_word
 from engine_probe.escapes import safe_deep
 from engine_probe.redact import mask_deep
 from playbooks.case import EVENTS
@@ -144,7 +144,7 @@ def _read(folder: Path) -> KeptCase:
     except FileNotFoundError:
         return KeptCase(folder, None)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        return KeptCase(folder, None, f"{DIAGNOSIS} cannot be read: {error}")
+        return KeptCase(folder, None, f"{DIAGNOSIS} cannot be read: {in_words(error)}")
 
 
 def _written(path: Path) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, in_words
 from engine_probe.logs.sources import parse_source, short_names
 from engine_probe.logs.telling import telling_records
 from engine_probe.logs.whole import open_source
@@ -33,7 +33,7 @@ def diagnose_sources(effect: DiagnoseLogs, context: Context, evidence: Evidence)
         try:
             records, about = _read(word, name)
         except (InputError, OSError) as error:
-            told.append(Source(name, missing=str(error)))
+            told.append(Source(name, missing=in_words(error)))
             continue
         told.append(Source(name, about))
         found.append(diagnose(records, context.library, context.wrappers, Given(name, evidence)))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.deployment import change, deployment_text
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, in_words
 from engine_probe.events import Ready
 from playbooks.case import EVENTS
 from playbooks.case_file import opened, text_of
@@ -51,7 +51,9 @@ def older_recording(folder: Path, lines: list[bytes], context: Context) -> Recor
     try:
         deployment = _deployment(folder)
     except (InputError, OSError) as error:
-        return Recording(folder, (), None, f"an older release kept it, and its deployment cannot be read: {error}")
+        return Recording(
+            folder, (), None, f"an older release kept it, and its deployment cannot be read: {in_words(error)}"
+        )
     rebuilding = _Older(folder, context)
     grade = _grade(lines)
     rebuilding.begin_at(new_session(folder.name, deployment, grade, grade))
@@ -103,7 +105,7 @@ def _made_up(rebuilding: Rebuilding, context: Context, folder: Path) -> str | No
         try:
             done = _done(waiting.pop(0), context, folder)
         except (InputError, OSError) as error:
-            return str(error)
+            return in_words(error)
         why = rebuilding.feed(done) if done is not None else None
         if why is not None:
             return why

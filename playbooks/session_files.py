@@ -7,13 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from engine_probe.deployment import change
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, in_words
 from engine_probe.outside import file_change
 from engine_probe.outside.file_change import FileChange
 from engine_probe.outside.keys import is_outside
 from engine_probe.outside.work import StoppedError, Work
 from engine_probe.revisions import Revision, revision_differs, undo_revision, write_revision
-from playbooks.effects import EffectFailed, ReportWritten, RevisionUndone, RevisionWritten, UndoRevision, WriteRevision
+from playbooks.effects import (
+    EffectFailed,
+    ReportWritten,
+    RevisionUndone,
+    RevisionWritten,
+    UndoRevision,
+    WriteReport,
+    WriteRevision,
+)
 from playbooks.outside_changes import OutsideChange, make, take_back
 from playbooks.patterns import to_value
 from playbooks.unverified import Note
@@ -60,7 +68,7 @@ class SessionFiles:
         except StoppedError as stopped:
             return EffectFailed(effect, str(stopped), was_stopped=True)
         except (InputError, OSError) as error:
-            return EffectFailed(effect, str(error))
+            return EffectFailed(effect, f"{_what_failed(effect)}{in_words(error)}")
 
     def _write(self, effect: WriteRevision) -> Done:
         value = to_value(effect.value)
@@ -150,3 +158,8 @@ class SessionFiles:
             return ReportWritten("")
         self.case.keep_deployment(session.deployment, "after")
         return ReportWritten(str(self.case.write_report(session)))
+
+
+def _what_failed(effect: Effect) -> str:
+    """Of a revision the error itself says what it is about."""
+    return "the report of the case cannot be kept: " if isinstance(effect, WriteReport) else ""

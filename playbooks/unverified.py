@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, in_words
 from engine_probe.outside.file_change import FileChange
 from engine_probe.quoting import quoted
 from engine_probe.revisions import Revision, put_back
@@ -94,7 +94,7 @@ def _look(note: Path, state: Path, file: Path) -> Iterator[str]:
     except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         yield _pass_over(note, error)
         return
-    if unproved.file in (None, file.resolve()) and not is_alive(unproved.owner):
+    if unproved.file in (None, Path(os.path.realpath(file))) and not is_alive(unproved.owner):
         lock = take(state, file)
         try:
             yield from _take_back_one(note, unproved)
@@ -142,7 +142,7 @@ def _take_back_outside(change: OutsideChange, case: str) -> tuple[str, bool]:
     try:
         take_back_outside(change)
     except (InputError, OSError) as error:
-        return f"case {case} was cut off while it changed or verified {what}, and it stays: {error}", is_file
+        return f"case {case} was cut off while it changed or verified {what}, and it stays: {in_words(error)}", is_file
     was = "the packages are as they were before"
     if isinstance(change, FileChange):
         was = "the file is as it was before" if os.path.lexists(change.target) else "there is no such file now"

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine_probe.errors import InputError, in_words
 from engine_probe.locations import find_locations
+from playbooks.case import CaseFolder
+from playbooks.effects import EffectFailed, WriteReport
+from playbooks.session_files import SessionFiles
 from playbooks.unattended import Unattended
+from tests import tui_samples as samples
 from tests.kept_case_samples import keep_case, kv_deployment
 from tests.recorded_probe import RecordedProbe, recorded_loads
 from tui.cli import main
@@ -57,3 +62,25 @@ def test_a_report_that_is_no_utf_8_is_shown_all_the_same(case: str, capsys: pyte
     assert "last" in out
     assert cases("report", case) == 0
     assert "last" in capsys.readouterr().out
+
+
+def test_a_report_that_cannot_be_kept_is_told_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    done = SessionFiles(CaseFolder(folder)).perform(WriteReport(), samples.VERIFIED)
+    assert isinstance(done, EffectFailed)
+    why = f"{folder}/deployment-after.yaml: No such file or directory"
+    assert done.text == f"the report of the case cannot be kept: {why}"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/a"), "/a: No such file or directory"),
+        (OSError(18, "Invalid cross-device link", "/a", None, "/b"), "/a and /b: Invalid cross-device link"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("there are no more cases"), "there are no more cases"),
+        (InputError("no", file="f", line=2), "f:2: no"),
+    ],
+)
+def test_an_error_is_told_without_the_numbers_of_the_system(error: Exception, words: str) -> None:
+    assert in_words(error) == words

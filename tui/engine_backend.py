@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.deployment import read_deployment
 from engine_probe.engine import Engine, EngineError
 from engine_probe.engines import choose_engine, engine_for
-from engine_probe.errors import InputError
+from engine_probe.errors import InputError, in_words
 from engine_probe.locations import find_locations
 from engine_probe.preflight import look_at
 from engine_probe.run_log import RunLog
@@ -132,7 +132,7 @@ def open_case(opening: Opening, engine: str | None, grades: tuple[str, str]) -> 
         more = {"notes": notes, "file_sources": opening.file_sources, "proof": opening.proof or Proof()}
         return _case(deployment, engine, grades, context, **more)
     except (InputError, EngineError, CannotMake, OSError) as error:
-        raise CannotOpenError(str(error)) from error
+        raise CannotOpenError(in_words(error)) from error
 
 
 def _case(
