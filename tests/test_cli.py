@@ -43,6 +43,14 @@ def test_a_wrong_command_is_answered_with_the_nearest() -> None:
     assert "no command 'engin'. Did you mean 'engine'?" in ended.stderr
 
 
+def test_a_model_that_is_not_there_is_said_before_anything_is_drawn(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.yaml"
+    file.write_text("models:\n  - name: tiny\n    model: ./nowhere\n", encoding="utf-8")
+    ended = run("wizard", "--deployment", str(file))
+    assert ended.returncode == 2
+    assert "model folder of tiny not found" in ended.stderr
+
+
 def test_a_word_near_nothing_gets_the_list() -> None:
     ended = run("xyzzy")
     assert ended.returncode == 2

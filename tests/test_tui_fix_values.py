@@ -10,11 +10,16 @@ from textual import events
 from textual.widgets import Input
 
 from playbooks import decisions as decide
+from playbooks.case import CaseFolder
+from playbooks.resuming import Resumable
 from tests import tui_samples as samples
 from tests.test_tui_console import body_of, until, wizard_at
 from tests.tui_samples import FakeRun, backend
 from tui.app import ConsoleApp
+from tui.commands.replay_run import _resumed
 from tui.screens.dialogs import AskText, Confirm
+from tui.themes.glyphs import UNICODE
+from tui.widgets.fixes import fixes_body
 from tui.widgets.words import Words
 
 
@@ -128,3 +133,13 @@ async def test_after_a_failed_value_the_proposal_is_applied_where_it_is_shown():
         await until(pilot, lambda: app.screen.query("#answers"))
         await pilot.press("enter")
         await until(pilot, lambda: decide.ApplyFix(tried.id, "1408") in run.decided)
+
+
+def test_a_case_that_goes_on_says_in_step_3_what_became_of_it_and_says_it_once(tmp_path):
+    words = "case 2026-11-29-0007 was cut off while it verified raise-kv-memory; it goes on from there: found"
+    cut = replace(samples.TESTED, notes=(words,))
+    found = _resumed(Resumable(CaseFolder(tmp_path), words, cut), (words,))
+    assert found is not None
+    assert found[1].notes == (words,)
+    above = fixes_body(found[1], None, 120, UNICODE).above.plain
+    assert "was cut off while it verified raise-kv-memory" in " ".join(above.split())
