@@ -10,7 +10,7 @@ from engine_probe.model_files.audit import is_tokenizer_file, is_weights
 from engine_probe.outside.file_change import next_kept
 from engine_probe.outside.keys import HUB
 from engine_probe.outside.look import NOT_THERE, state_of, trouble_with
-from engine_probe.outside.whole_copies import other_snapshots, same_content, whole_copy
+from engine_probe.outside.whole_copies import not_used, other_snapshots, same_content, whole_copy
 from playbooks.facts_of_evidence import COPY, KEPT, NOW
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _NEVER_DAMAGED = "index-names-it-not"
 _SMALL = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors.index.json")
 _MOST_NAMES = 40
 _BETWEEN = ", "
+NOT_USED = "files.sources_not_used"
+"""What a person gave and is of no use, a line each; only where there is such a thing."""
 
 
 def copy_facts(found: Audit, sources: Sequence[str], odd_files: Sequence[str] = ()) -> dict[str, Fact]:
@@ -52,6 +54,9 @@ def copy_facts(found: Audit, sources: Sequence[str], odd_files: Sequence[str] = 
         facts |= _of_file(folder, name, sources, look_around=name in wanted)
     none = Unknown("no file of the folder looks damaged or is missing")
     facts["files.whole_copy"] = facts[f"{COPY}{wanted[0]}"] if wanted else none
+    unused = not_used(folder, wanted[0], sources) if wanted else ()
+    if unused:
+        facts[NOT_USED] = Known("\n".join(unused), "measured", "a look at both files")
     return facts
 
 

@@ -44,6 +44,7 @@ FILES = (
         "",
         "where a whole copy of the file is that the fix restores; elsewhere, of the first damaged or missing file",
     ),
+    ("files.sources_not_used", "sources that were not used", "", "of --files-from: what is of no use here, and why"),
     ("files.missing_shards", "missing shards", "", "weight files that the index names and that are not there"),
     ("files.lfs_pointers", "git-lfs pointers", "", "files that are git-lfs pointers instead of their content"),
     ("files.unknown_tensors", "tensors without a place", "", "tensors that this architecture has no parameter for"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from engine_probe.events import Ended, Event, Trouble
+from engine_probe.facts import Known
 from playbooks import slow_changes
 from playbooks.diagnose import step
 from playbooks.effects import (
@@ -26,6 +27,7 @@ from playbooks.effects import (
     WriteReport,
 )
 from playbooks.ended_load import diagnose_load
+from playbooks.evidence_copies import NOT_USED
 from playbooks.examining import Examiner
 from playbooks.files_seen import look_at_files
 from playbooks.keeping import Keeping
@@ -168,8 +170,11 @@ class _Driver:
 
     def _tell(self, event: Event | None) -> None:
         news = self._kept.news()
-        if news is not None:
-            self.session = replace(self.session, notes=(*self.session.notes, news))
+        unused = self.session.facts.get(NOT_USED)
+        told = str(unused.value).splitlines() if isinstance(unused, Known) else []
+        new = [one for one in (*([news] if news else []), *told) if one not in self.session.notes]
+        if new:
+            self.session = replace(self.session, notes=(*self.session.notes, *new))
         self._on_change(self.session, event)
 
     async def _perform(self, effect: Effect) -> Done | None:

@@ -10,6 +10,7 @@ The system lets go of the lock of a process that is dead, so that what it had ca
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -53,6 +54,7 @@ class WritingLock:
 
 def take(state: Path, of: Path, case: str | None = None) -> WritingLock:
     """For the deployment file or the model's folder `of`. Raises InputError where another session has it."""
+    _demand_no_loop(of)
     path = state / "locks" / hashlib.sha256(os.fsencode(os.path.realpath(of))).hexdigest()[:32]
     while True:
         lock = WritingLock(of, path, _descriptor(of, path))
@@ -60,6 +62,14 @@ def take(state: Path, of: Path, case: str | None = None) -> WritingLock:
             lock.tell(case)
             return lock
         os.close(lock.descriptor)  # its owner removed it in between: once more
+
+
+def _demand_no_loop(of: Path) -> None:
+    try:
+        of.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise InputError(f"cannot be read: {error.strerror}", file=str(of)) from None
 
 
 def _descriptor(of: Path, path: Path) -> int | None:

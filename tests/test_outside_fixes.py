@@ -279,3 +279,9 @@ async def test_of_several_files_all_or_none(served: Served, context: Context) ->
     (served.whole / "tokenizer.json").unlink()
     session = await run(served.session(served.whole), context, RuledProbe(served.rule))
     assert "no whole copy of tokenizer.json is known" in (fix_of(session).unavailable or "")
+
+
+async def test_a_source_that_is_of_no_use_is_said_and_the_next_one_taken(served: Served, context: Context) -> None:
+    session = await run(served.session(served.broken, served.whole), context, RuledProbe(served.rule))
+    assert session.verdict == "verified"
+    assert any(f"--files-from {served.broken} was not used: " in note for note in session.notes)

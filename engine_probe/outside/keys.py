@@ -105,6 +105,7 @@ def is_range(text: str) -> bool:
 def hub_place(text: str) -> HubPlace:
     """`hub:ORG/NAME[@REV]`. Raises InputError."""
     found = _REPO.fullmatch(text.removeprefix(HUB))
-    if found is None:
+    parts = [] if found is None else [*found["repo"].split("/"), *(found["revision"] or "").split("/")]
+    if found is None or {".", ".."} & set(parts):
         raise InputError(f"{quoted(text, 80)} names no repository: hub:ORG/NAME or hub:ORG/NAME@REVISION is wanted")
     return HubPlace(found["repo"], found["revision"])

@@ -51,6 +51,17 @@ def whole_copy(folder: Path, name: str, sources: Sequence[str] = (), *, look_aro
     return Copy(None, f"no whole copy of {name} is known{known}: give the folder that holds one, --files-from DIR")
 
 
+def not_used(folder: Path, name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Of the sources that a person gave: those of no use for this file, up to the first that is, and why."""
+    said: list[str] = []
+    for source in given:
+        why_not = None if source.startswith(HUB) else _why_not(folder / name, source_file(source, folder, name), name)
+        if why_not is None:
+            break
+        said.append(f"--files-from {source} was not used: {why_not}")
+    return tuple(said)
+
+
 def source_file(source: str, folder: Path, name: str) -> Path:
     """The file that `source`, a folder or a file of this host, means for `name` of `folder`."""
     place = Path(source).expanduser()
@@ -67,10 +78,10 @@ def hub_source(folder: Path) -> str | None:
 
 
 def _why_not(target: Path, source: Path, name: str) -> str | None:
-    if Path(name).name != source.name and not source.is_dir():
+    if Path(name).name != source.name and source.is_file():
         return f"{source} is another file"
     if not source.is_file():
-        return f"{source} is not there"
+        return f"{source} is no regular file" if source.exists() else f"{source} is not there"
     trouble = trouble_with(source, name)
     if trouble is not None:
         return f"{source} {trouble}"

@@ -80,6 +80,9 @@ def diagnose(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's wa
     evidence = _with_cached_files(evidence) if here else evidence
     diagnosis = _diagnose(words, evidence)
     output = Output(as_json, masks=True)
+    unused = diagnosis.facts.get("files.sources_not_used")
+    for line in str(getattr(unused, "value", "")).splitlines():
+        output.note(line)
     if as_json:
         output.result(as_object(diagnosis))
     else:

@@ -9,6 +9,7 @@ import click
 
 from engine_probe.errors import InputError
 from engine_probe.outside.keys import HUB, hub_place
+from engine_probe.paths import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,9 @@ def _checked(source: str) -> str:
     if source.startswith(HUB):
         hub_place(source)
         return source
+    if not source.strip():
+        raise InputError("--files-from '': a folder, a file or hub:ORG/NAME is wanted")
     path = Path(source).expanduser().absolute()
-    if not path.exists():
+    if not is_there(path):
         raise InputError(f"--files-from {source}: there is no such folder")
     return str(path)
