@@ -250,3 +250,18 @@ def test_who_interrupts_is_told_how_the_file_is_and_what_goes_on(
     assert (f"{file} is as it was before the case" in told) == (verdict is None)
     assert (f"{file} is changed; as it was: {file}.r1" in told) == (verdict is not None)
     assert "the same command goes on from the last finished step" in told
+
+
+def test_a_state_folder_that_cannot_be_written_ends_no_replay(
+    file: Path, probing: Probing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a full disk does not."""
+    blocked = tmp_path / "no-folder"
+    blocked.write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_STATE_HOME", str(blocked))
+    probing.plays(recorded_loads()[1])
+    result = run(file, "--yes")
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.output.split())
+    assert f"cannot write to {blocked}/vllm-console: Not a directory" in told
+    assert "The case goes on, and nothing is kept." in told

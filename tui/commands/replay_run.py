@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.engine import Engine, EngineError
 from engine_probe.engine_check import check_engine
+from engine_probe.errors import InputError
 from engine_probe.locations import find_locations, writable
 from engine_probe.preflight import check_model_folder
 from engine_probe.run_log import NAME as LOG_NAME
@@ -71,7 +72,9 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
         case, session = _resumed(resume, notes) or _new_session(deployment, engine, notes)
         if lock is not None:
             lock.tell(case.name if case is not None else None)
-        session = replace(session, grade=grade, verify_grade=verify_grade or grade, **(settings or {}))
+        is_made = owns is not None or probe is not None  # a model for one session, as the lab's: nobody misses it
+        session = replace(session, grade=grade, verify_grade=verify_grade or grade, unnoted_changes=is_made)
+        session = replace(session, **(settings or {}))
         if log is None:
             log = RunLog()
             stack.callback(log.close)
@@ -91,7 +94,7 @@ async def run_session(  # noqa: PLR0913 -- what two front ends know
 def _lock(deployment: Deployment, stack: AsyncExitStack) -> WritingLock | None:
     if deployment.path is None:
         return None
-    lock = take(writable(find_locations().state), deployment.path)
+    lock = take(find_locations().state, deployment.path)
     stack.callback(lock.release)
     return lock
 
@@ -124,10 +127,12 @@ async def _own_probe(engine: Engine, owns: Path | None) -> AsyncIterator[Probe]:
 
 
 def kept_case() -> tuple[CaseFolder | None, tuple[str, ...]]:
-    """A case's folder, or why there is none: a full disk is no reason not to look for what is wrong."""
-    state = writable(find_locations().state)
+    """A case's folder, or why there is none: a disk that is full or read-only is no reason not to look for faults."""
+    state = find_locations().state
     try:
-        return new_case(state, datetime.now().astimezone().date()), ()
+        return new_case(writable(state), datetime.now().astimezone().date()), ()
+    except InputError as error:
+        return None, (f"{error}. The case goes on, and nothing is kept.",)
     except OSError as error:
         return None, (f"{state} cannot be written: {error.strerror or error}. The case goes on, and nothing is kept.",)
 
