@@ -10,6 +10,8 @@ A full disk ends nothing: what cannot be kept is counted, `trouble` says so, and
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tempfile
 import time
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from engine_probe.events import Event
 
 NAME = "engine.log"
+_PRIVATE = "vllm-console-"
 _BATCH_BYTES = 64 * 1024
 _MOST_WAITING_BYTES = 1024 * 1024
 _MOST_COPIED_BYTES = 16 * 1024 * 1024
@@ -55,8 +58,11 @@ class RunLog:
 
     def open_privately(self) -> None:
         """Go on in a file that only this user can read and that goes with `close`."""
+        _remove_left_behind()
         try:
-            self._file, name = tempfile.mkstemp(prefix="vllm-console-", suffix=f"-{NAME}")
+            self._file, name = tempfile.mkstemp(prefix=_PRIVATE, suffix=f"-{NAME}")
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_SH)
         except OSError as error:
             self._say(f"no log is kept: {error.strerror}")
             return
@@ -143,3 +149,16 @@ class RunLog:
         if self._is_private and self.path is not None:
             self.path.unlink(missing_ok=True)
             self._is_private = False
+
+
+def _remove_left_behind() -> None:
+    """Private logs of consoles that were killed: nobody holds their lock any more."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PRIVATE}*-{NAME}"):
+        with contextlib.suppress(OSError):
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                if os.fstat(file).st_uid == os.geteuid():
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+            finally:
+                os.close(file)

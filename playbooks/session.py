@@ -205,5 +205,7 @@ class Session:
     outside: tuple[str, ...] = ()
     """What the applied fix has changed outside the deployment file, and the commands that go back, a line each."""
     proof: Proof = Proof()
+    unnoted_changes: bool = True
+    """Also a change that cannot be noted in the case is made: a console that is killed would leave it unproved."""
     progress: Progress = field(default_factory=Progress)
     """What the state machine needs to go on; no screen draws it."""

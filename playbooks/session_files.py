@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from playbooks.session import Session
     from playbooks.writing_lock import WritingLock
 
+_NOT_MADE = (
+    "the change is not made, because a console that is killed would leave it unproved and nobody would know: "
+    "make room there, or give another place by XDG_STATE_HOME"
+)
+
 
 @dataclass
 class SessionFiles:
@@ -47,6 +52,8 @@ class SessionFiles:
     changes: list[Revision | OutsideChange] = field(default_factory=list)
     """Written and not undone, in order."""
     is_noted: bool = False
+    unnoted_changes: bool = True
+    """As the session has it."""
     locks: dict[Path, WritingLock] = field(default_factory=dict)
     """Of the models' folders that were changed: until the session is over."""
     work: Work = field(default_factory=Work)
@@ -61,6 +68,7 @@ class SessionFiles:
     def perform(self, effect: Effect, session: Session) -> Done:
         try:
             if isinstance(effect, WriteRevision):
+                self.unnoted_changes = session.unnoted_changes
                 return self._write_outside(effect, session) if is_outside(effect.key) else self._write(effect)
             if isinstance(effect, UndoRevision):
                 return self._undo(effect)
@@ -82,7 +90,7 @@ class SessionFiles:
                 effect.launch,
                 effect.key,
                 value,
-                announce=lambda coming: self._note(effect.before, (coming,)),
+                announce=lambda coming: self._note_first(effect.before, (coming,)),
             )
         except BaseException:
             self._note(effect.before)
@@ -97,7 +105,7 @@ class SessionFiles:
                 effect,
                 self.engine,
                 session.file_sources,
-                lambda pending: self._note(effect.before, pending),
+                lambda pending: self._note_first(effect.before, pending),
                 self.work,
                 self._lock,
             )
@@ -131,13 +139,28 @@ class SessionFiles:
             self._note(effect.before)
         return RevisionUndone(effect.before)
 
+    def _note_first(self, deployment: Deployment, pending: tuple[Revision | OutsideChange, ...]) -> None:
+        """Before something is changed. Raises InputError where it cannot be noted and has to be."""
+        if self.unnoted_changes:
+            self._note(deployment, pending)
+            return
+        if self.case is None:
+            raise InputError(f"nothing can be kept of this case, {_NOT_MADE}")
+        try:
+            self._write_note(deployment, (*self.changes, *pending))
+        except OSError as error:
+            why = error.strerror or error
+            raise InputError(f"cannot be written: {why}; {_NOT_MADE}", file=str(self.case.path)) from None
+
     def _note(self, deployment: Deployment, pending: tuple[Revision | OutsideChange, ...] = ()) -> None:
         """On a full disk nothing is noted, and the change is taken back by this console or by hand."""
-        note = Note(None if self.case is None else self.case.path)
-        changes = (*self.changes, *pending)
         with suppress(OSError):
-            note.write(deployment.path, changes) if changes else note.clear()
-            self.is_noted = bool(changes)
+            self._write_note(deployment, (*self.changes, *pending))
+
+    def _write_note(self, deployment: Deployment, changes: tuple[Revision | OutsideChange, ...]) -> None:
+        note = Note(None if self.case is None else self.case.path)
+        note.write(deployment.path, changes) if changes else note.clear()
+        self.is_noted = bool(changes)
 
     def settle(self) -> None:
         """The change is proved and stays."""

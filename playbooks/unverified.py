@@ -151,11 +151,16 @@ def _take_back_outside(change: OutsideChange, case: str) -> tuple[str, bool]:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     new = path.with_name(f"{path.name}.new")
-    with new.open("w", encoding="utf-8") as stream:
-        stream.write(json.dumps(content))
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as stream:
+            stream.write(json.dumps(content))
+            stream.flush()
+            os.fsync(stream.fileno())
+        new.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            new.unlink()
+        raise
 
 
 def _read(note: Path) -> Unproved:

@@ -137,7 +137,9 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
 
     def on_change(session: Session, event: Event | None) -> None:
         last[:] = [session]
-        if not as_json:
+        if as_json:
+            printer.tell_notes(session)
+        else:
             printer.on_change(session, event)
         experiments.see(session)
 

@@ -50,9 +50,9 @@ class SessionPrinter:
         self._tell_fix(session)
         self._tell_checks(session)
         self._tell_progress(session)
-        self._tell_notes(session)
+        self.tell_notes(session)
 
-    def _tell_notes(self, session: Session) -> None:
+    def tell_notes(self, session: Session) -> None:
         """With JSON on stdout the notes go to stderr: what went wrong is said either way."""
         for note in session.notes[self._notes :]:
             if self.output.as_json:
@@ -63,7 +63,7 @@ class SessionPrinter:
 
     def end(self, session: Session, verdict: str | None = None) -> None:
         """Where the report is, and last the verdict: the session's own, or another word for it."""
-        self._tell_notes(session)
+        self.tell_notes(session)
         for line in is_changed(session) if self.file_stays else ():
             self.output.text(line)
         if session.report_path:
