@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playbooks import requests
 from playbooks.facts import lookup_for
+from playbooks.proof import BESIDE
 from playbooks.session import Check, Outcome
 from playbooks.verifying import with_conditions
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from engine_probe.requests import Request
     from playbooks.session import FixStep
 
-_STEP, _BESIDE = "step-", "beside-"
+_STEP = "step-"
 _ASKED = "one-short-completion"
 _TIMEOUT_S = 60.0
 
@@ -50,7 +51,7 @@ def judge_step(check: Check, launch: Launch, facts: Mapping[str, Fact], before: 
 
 
 def beside_check(name: str) -> str:
-    return f"{_BESIDE}{name}"
+    return f"{BESIDE}{name}"
 
 
 def beside_checks(names: Iterable[str]) -> tuple[Check, ...]:
@@ -61,7 +62,7 @@ def beside_checks(names: Iterable[str]) -> tuple[Check, ...]:
 
 def asked_beside(check_id: str) -> str | None:
     """The other model that a check asks; None: it asks the mended one."""
-    return check_id.removeprefix(_BESIDE) if check_id.startswith(_BESIDE) else None
+    return check_id.removeprefix(BESIDE) if check_id.startswith(BESIDE) else None
 
 
 def beside_request(check_id: str, ready: Ready | None) -> Request:

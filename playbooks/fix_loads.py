@@ -200,7 +200,7 @@ def with_another_case(session: Session, event: Failed) -> Session:
     file = session.deployment.path
     way = f"go on with it: vllm-console wizard --deployment {file}" if file is not None else "begin again for it"
     why = exception_line(root) if root is not None else event.reason
-    note = f"{_check(session, fix_checks.beside_check(model)).reason}: {why}. That is another case; {way}"
+    note = f"{_check(session, fix_checks.beside_check(model)).reason}: {why.rstrip('.')}. That is another case; {way}"
     return replace(session, notes=(*session.notes, note))
 
 

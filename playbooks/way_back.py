@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.outside.keys import is_outside
 from engine_probe.revisions import next_kept
+from playbooks.proof import with_own_fault
 
 if TYPE_CHECKING:
     from engine_probe.launch import Deployment
@@ -29,9 +30,14 @@ def will_change(deployment: Deployment, fix: FixOption | None = None) -> tuple[s
 
 
 def way_on(session: Session) -> str | None:
-    """The command that goes on with a case that ended before a fix held; None where there is nothing to go on with."""
+    """The command that goes on with a case that ended before a fix held, or with what else is wrong; None: nothing."""
+    path = session.deployment.path
+    if path is None:
+        return None
+    if session.verdict == "verified" and with_own_fault(session.checks):
+        return f"vllm-console wizard --deployment {shlex.quote(str(path))}"
     is_open = session.verdict in ("stopped", "not verified") and session.symptom is not None
-    if not is_open or not session.case or session.deployment.path is None or session.log_sources:
+    if not is_open or not session.case or session.log_sources:
         return None
     return f"vllm-console wizard --resume {session.case}"
 

@@ -14,6 +14,7 @@ from playbooks.proof import verdict_words
 from playbooks.report import symptom_lines
 from playbooks.session import Outcome, Session
 from playbooks.unattended import Unattended
+from playbooks.way_back import way_on
 from tests.memory_logs import failed, v1
 from tests.stand_in.driving import loads, run
 from tests.stand_in.limited_probe import LimitedProbe, pool_mib, two_models
@@ -208,6 +209,7 @@ async def test_a_fault_of_another_model_that_was_there_before_is_no_reason_again
     (_, note) = session.notes
     assert f"vllm-console wizard --deployment {file}" in note
     assert "chat failed before too" in verdict_words(session)
+    assert way_on(session) == f"vllm-console wizard --deployment {file}"
 
 
 async def test_a_fix_of_high_risk_is_for_a_person_to_ask_for(tmp_path: Path, context: Context) -> None:
