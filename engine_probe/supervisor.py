@@ -60,6 +60,8 @@ class Probe:
         """What every load from now on lives under."""
         self._wordings = read_wordings()
         self._process: asyncio.subprocess.Process | None = None
+        self._leaving: asyncio.subprocess.Process | None = None
+        """Told to end, and not gone yet."""
         self._queue: asyncio.Queue[ev.Event | None] = asyncio.Queue()
         self._has_answered = False
         self._has_room = asyncio.Event()
@@ -104,18 +106,19 @@ class Probe:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hang_up()  # at once: a second Ctrl-C may cancel all that follows, and then the child ends by itself
-        closing = asyncio.create_task(self.aclose())
-        try:
-            await asyncio.shield(closing)
-        except asyncio.CancelledError:
-            await closing
-            raise
+        is_cancelled = False
+        while not await self._is_closed():
+            is_cancelled = True
+        if is_cancelled:
+            raise asyncio.CancelledError
 
-    def _hang_up(self) -> None:
-        stdin = self._process.stdin if self._process is not None else None
-        if stdin is not None and not stdin.is_closing():
-            stdin.close()
+    async def _is_closed(self) -> bool:
+        """False when it was cancelled meanwhile, as a second Ctrl-C does: the child goes on to end."""
+        try:
+            await self.aclose()
+        except asyncio.CancelledError:
+            return False
+        return True
 
     def give_up_if_silent(self) -> None:
         """End an engine's command that has never answered; nothing of ours runs behind it yet."""
@@ -123,8 +126,10 @@ class Probe:
             _kill_group(self._process)
 
     async def aclose(self) -> None:
-        """End every load and the child. Idempotent."""
-        process, self._process = self._process, None
+        """End every load and the child. Idempotent; goes on where it was cancelled."""
+        if self._process is not None:
+            self._leaving, self._process = self._process, None
+        process = self._leaving
         if process is None:
             return
         self._has_room.set()
@@ -138,6 +143,7 @@ class Probe:
         if self._watcher is not None:
             self._watcher.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
+        self._leaving = None
 
     async def warm(self, launches: tuple[Launch, ...] = ()) -> None:
         """Begin to import vLLM now, with what `launches` need, so that the first warm load need not wait for it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from engine_probe.probe_run import ProbeRun
 from playbooks.context import new_session, read_context
 from playbooks.decisions import Begin, Decision, Stop
 from playbooks.replay import drive
+from tests.stand_in.probing import is_gone
 from tui.commands.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -101,3 +104,39 @@ async def test_a_stop_overtakes_a_flood_of_output() -> None:
 
 class StopSeenError(Exception):
     """The stop has reached the probe."""
+
+
+LEAVING = """
+import asyncio, sys
+from engine_probe import events as ev
+from engine_probe.engine import local_engine
+from engine_probe.supervisor import Probe
+from tests.stand_in.probing import StandInLaunch, free_port
+
+async def main():
+    async with Probe(local_engine(sys.executable, "the test")) as probe:
+        await probe.load(StandInLaunch("tree", free_port()), "cold")
+        try:
+            async for event in probe.events():
+                if isinstance(event, ev.Ready):
+                    print(probe.pid, flush=True)
+        except asyncio.CancelledError:
+            print("first", flush=True)
+            raise
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.timeout(120)
+def test_after_a_second_interrupt_nothing_of_a_probe_lives_on() -> None:
+    """Though its load takes its time to end: it does not hear the polite signal."""
+    argv = [sys.executable, "-c", LEAVING]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as console:
+        assert console.stdout is not None
+        keeper = int(console.stdout.readline())
+        console.send_signal(signal.SIGINT)
+        assert console.stdout.readline() == "first\n"
+        console.send_signal(signal.SIGINT)
+        console.wait()
+        assert is_gone(keeper)

@@ -187,9 +187,10 @@ async def _load_all(
     """Until all has ended; beside the run, what the probe itself complained of."""
     fatal: str | None = None
     async with AsyncExitStack() as stack:
-        probe_ = await stack.enter_async_context(Probe(engine, limits=wish.limits, keep_port=wish.keep_port))
+        probe_ = Probe(engine, limits=wish.limits, keep_port=wish.keep_port)
         run = ProbeRun(probe_, deployment, wish.grade, wish.hold)
-        interrupts = stack.enter_context(Interrupts(run.stop))
+        interrupts = stack.enter_context(Interrupts(run.stop))  # until the probe has ended too
+        await stack.enter_async_context(probe_)
         async for event in run.events():
             see(event)
             if isinstance(event, ev.Trouble) and event.fatal:
