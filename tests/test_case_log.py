@@ -75,7 +75,8 @@ async def test_where_no_folder_can_be_made_the_case_goes_on(tmp_path: Path, monk
     monkeypatch.setattr("tui.commands.replay_run.new_case", full)
     log = RunLog()
     session = await run(tmp_path, log)
-    assert session.verdict == "verified"
+    assert session.verdict == "not verified"
+    assert any("the change is not made" in note for note in session.notes)
     assert session.case_folder is None
     assert sum("No space left on device" in note for note in session.notes) == 1
     assert log.path is not None

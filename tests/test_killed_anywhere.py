@@ -144,4 +144,4 @@ def test_whatever_it_was_writing(tmp_path: Path) -> None:
             assert len(probe.launches) <= 1, number
         outcomes["proved" if is_proved else "taken back"] = outcomes.get("proved" if is_proved else "taken back", 0) + 1
         assert unfinished(state, file) is None, number
-    assert min(outcomes.values()) >= 3
+    assert outcomes.keys() == {"proved", "taken back"}
