@@ -33,6 +33,7 @@ from tui.commands.replay_chosen import choose, going_on
 from tui.commands.replay_run import run_session
 from tui.commands.replay_text import SessionPrinter, exit_code, result_object
 from tui.output import Output
+from tui.streams import StreamError, drop_what_is_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -169,8 +170,11 @@ def _telling_interrupts(last: Sequence[Session], output: Output, *, dry_run: boo
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
-        for words in when_cut_off(last[0]) if last and not dry_run else ():
-            output.note(words)
+        try:
+            for words in when_cut_off(last[0]) if last and not dry_run else ():
+                output.note(words)
+        except StreamError as gone:  # a terminal that has vanished
+            drop_what_is_left(gone.descriptor)
         raise
 
 
