@@ -120,6 +120,11 @@ class Probe:
             return False
         return True
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the child ever ran."""
+        return self._has_answered
+
     def give_up_if_silent(self) -> None:
         """End an engine's command that has never answered; nothing of ours runs behind it yet."""
         if self._process is not None and not self._has_answered:

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from engine_probe.events import Preflight
 
 
+class ConsentError(InputError):
+    """Nobody is there to say yes, and `--yes` was not given."""
+
+
 def holders_in_words(found: Iterable[Preflight]) -> tuple[str, ...]:
     """Every process that holds a target GPU, once: `GPU 0 is held by pid 4711 (python): 10.0 GiB`."""
     return tuple(dict.fromkeys(_in_words(holder) for event in found for holder in event.holders))
 
 
 def confirm_load(found: Iterable[Preflight], *, yes: bool) -> None:
-    """Go on, or raise: InputError where nobody can be asked, click's Abort after a no."""
+    """Go on, or raise: ConsentError where nobody can be asked, click's Abort after a no."""
     held = holders_in_words(found)
     if not held:
         return
     if not yes and not (sys.stdin and sys.stdin.isatty()):
-        raise InputError("; ".join(held) + "; say --yes to load beside it")
+        raise ConsentError("; ".join(held) + "; say --yes to load beside it")
     for words in held:
         note(words)
     if not yes:

@@ -25,7 +25,7 @@ from playbooks.lab.tiny_model import write_tiny_llama
 from playbooks.lab.unmade import CannotMake
 from playbooks.session import Proof
 from playbooks.unattended import Unattended
-from tui.commands.consent import confirm_load
+from tui.commands.consent import ConsentError, confirm_load
 from tui.commands.lab_result import Result
 from tui.commands.replay_run import run_session
 
@@ -127,7 +127,11 @@ async def _run_turn(turn: Turn, bench: Bench, shared: SharedProbe, on_change: On
             session, left_behind = await _run_session(turn, prepared, bench, shared, on_change)
         except CannotMake as error:
             return result(skipped=str(error))
+        except ConsentError:
+            raise
         except (InputError, EngineError, OSError) as error:
+            if isinstance(error, EngineError) and not shared.probe.has_answered:
+                raise  # nothing can be shown on an engine that does not run
             return result(error=str(error))
         return result(session, left_behind=left_behind)
 
