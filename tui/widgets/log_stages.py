@@ -100,10 +100,16 @@ def draw_load(stages: tuple[StageTime, ...], loads: tuple[int, int], whose: str,
     told = part(f"{count} loads", "$quiet") + part(f", {failed} failed" if failed else "", "$error")
     for right in (part(f"{clean(whose)} · ", "$quiet") + told, told):
         space = width - right.cell_length - 2
-        left = draw_stages(stages, space, glyphs) if stages else row
-        if space > 0 and left.cell_length <= space and not left.plain.endswith("…"):
-            return apart(left, right, width)
+        for shown in (stages, _without_unreached_end(stages)):
+            left = draw_stages(shown, space, glyphs) if shown else row
+            if space > 0 and left.cell_length <= space and not left.plain.endswith("…"):
+                return apart(left, right, width)
     return row
+
+
+def _without_unreached_end(stages: tuple[StageTime, ...]) -> tuple[StageTime, ...]:
+    """How many loads there are tells more than that serving was not reached."""
+    return stages[:-1] if stages and stages[-1].state == "not reached" else stages
 
 
 class LogStages(Words):
