@@ -47,18 +47,29 @@ class TabLine(OneLine):
 
     def clicked(self, offset: Offset, chain: int) -> None:  # noqa: ARG002 -- one click goes there
         at = 0
-        for action_id, name in TABS:
-            if at <= offset.x < at + len(name):
-                self.post_message(self.Chosen(action_id))
-            at += len(name) + _GAP
+        for text, _style in self.content.heading[: 2 * len(TABS)]:
+            found = [action_id for action_id, name in TABS if name[0] == text[0]]
+            if found and at <= offset.x < at + len(text):
+                self.post_message(self.Chosen(found[0]))
+            at += len(text)
 
 
 def draw_tabs(here: str, right: Row, width: int) -> Row:
-    """`here`: the action that leads to the screen that is shown."""
+    """`here`: the action that leads to the screen that is shown.
+
+    What a screen has to say (`right`) is worth more than the names of the others: their digits stay.
+    """
+    full = _tabs(here, are_short=False)
+    return apart(full if cells_of(full) + cells_of(right) < width else _tabs(here, are_short=bool(right)), right, width)
+
+
+def _tabs(here: str, *, are_short: bool) -> Row:
     left: list[Piece] = []
     for action_id, name in TABS:
-        left += [(name, "$accent bold" if action_id == here else "$quiet"), (" " * _GAP, "")]
-    return apart(tuple(left), right, width)
+        is_here = action_id == here
+        left += [(name[0] if are_short and not is_here else name, "$accent bold" if is_here else "$quiet")]
+        left += [(" " * _GAP, "")]
+    return tuple(left)
 
 
 def draw_top(reading: Reading, width: int) -> Row:
