@@ -17,8 +17,10 @@ def this_process() -> dict[str, Any]:
 
 
 def is_alive(owner: Mapping[str, Any]) -> bool:
-    """That very process runs: another one may have its number by now."""
+    """That very process runs: another one may have its number by now, and one that nobody has reaped yet is dead."""
     try:
-        return bool(abs(psutil.Process(owner["pid"]).create_time() - owner["since"]) < 1.0)
+        process = psutil.Process(owner["pid"])
+        is_same = abs(process.create_time() - owner["since"]) < 1.0
+        return bool(is_same and process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD))
     except (psutil.Error, KeyError, TypeError, ValueError, OverflowError):
         return False
