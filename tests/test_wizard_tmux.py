@@ -73,7 +73,7 @@ def test_after_a_lost_connection_the_case_goes_on(tmp_path: Path, number: int) -
     assert file.read_bytes() == before
     found = unfinished(state, file)
     assert found is not None
-    with in_tmux(f"{PROGRAM} wizard --resume --verify warm", tmp_path, own_folders(tmp_path)) as tmux:
+    with in_tmux(f"{PROGRAM} wizard --resume --verify warm --load-test none", tmp_path, own_folders(tmp_path)) as tmux:
         tmux.wait_for("3 Fix", found.case.name, seconds=60)
         tmux.wait_for("Fixes, one change each", seconds=60)
         prove_and_keep(tmux)
