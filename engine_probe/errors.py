@@ -75,11 +75,13 @@ def in_words(error: Exception) -> str:
 
 def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that looks most like `word`, or else begins most like it; None when none is near."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only when a word is wrong
-
     by_folded: dict[str, str] = {}
     for candidate in allowed:
         by_folded.setdefault(_folded(candidate), candidate)
+    if not by_folded:
+        return None
+    from difflib import get_close_matches  # noqa: PLC0415 - only when a word is wrong
+
     asked = _folded(word[:200])
     whole = sorted((full for full in by_folded if full.startswith(asked)), key=len)
     if whole and len(asked) >= _SHORTEST_BEGINNING:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from engine_probe.outside.package_change import plain_name
+from engine_probe.outside.pip_words import plain_name
 from playbooks.computing import Computed
 from playbooks.facts_of_evidence import WANTED
 

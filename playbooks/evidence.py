@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known, Unknown
-from engine_probe.outside.package_change import plain_name
+from engine_probe.outside.pip_words import plain_name
 from playbooks.facts_of_evidence import ANY_VERSION, FROM_HOST_STATE, NEIGHBOURS, UNMET, WANTED
 
 if TYPE_CHECKING:

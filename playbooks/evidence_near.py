@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe.errors import nearest_word
 from engine_probe.facts import Known, Unknown
-from engine_probe.model_files.adapters import read_adapter
-from engine_probe.outside.whole_copies import same_content
 from playbooks.facts_of_evidence import NEAR
 
 if TYPE_CHECKING:
@@ -63,6 +61,8 @@ def _adapter_copy(place: Path, given: Sequence[Path]) -> Fact:
 
 
 def _base_nearby(place: Path, folder: Path) -> Fact:
+    from engine_probe.model_files.adapters import read_adapter  # noqa: PLC0415 -- most launches name no adapter
+
     try:
         wanted = read_adapter(place).base_model
     except ValueError as error:
@@ -114,10 +114,14 @@ def _beside(place: Path) -> Iterator[Path]:
 
 
 def _is_same(one: Path, other: Path) -> bool:
+    from engine_probe.outside.whole_copies import same_content  # noqa: PLC0415 -- as above
+
     return all(same_content(one / name, other / name) for name in _ADAPTER_FILES)
 
 
 def _is_whole_adapter(place: Path) -> bool:
+    from engine_probe.model_files.adapters import read_adapter  # noqa: PLC0415 -- as above
+
     try:
         return read_adapter(place).trouble is None
     except ValueError:

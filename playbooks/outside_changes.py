@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
-from engine_probe.outside import file_change, hub, package_change
+from engine_probe.outside import file_change, hub, package_change, pip_words
 from engine_probe.outside.file_change import FileChange
 from engine_probe.outside.keys import HUB, REMOVE, FilesKey, checked_outside, outside_key
 from engine_probe.outside.model_folder import model_folder
@@ -116,7 +116,7 @@ def _told_of_package(change: PackageChange, now: Mapping[str, str]) -> tuple[str
     said = ", ".join(f"{name} {before.get(name, 'not installed')} → {now.get(name, 'removed')}" for name in differ)
     kept = f"; as it was: {change.archive}" if change.archive else ""
     back = [
-        package_change.shown(change.engine, package_change.pip_words(name, before.get(name, "remove"), is_there=True))
+        pip_words.shown(change.engine, pip_words.pip_words(name, before.get(name, "remove"), is_there=True))
         for name in differ
     ]
     return tuple(

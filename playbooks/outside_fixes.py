@@ -6,11 +6,10 @@ import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine_probe.changes import change
 from engine_probe.errors import InputError
 from engine_probe.facts import Known, Unknown
 from engine_probe.outside.keys import HUB, PACKAGES, REMOVE, FilesKey, hub_place, is_outside, outside_key
-from engine_probe.outside.package_change import pip_words, plain_name
+from engine_probe.outside.pip_words import pip_words, plain_name
 from engine_probe.redact import mask
 from playbooks.facts_of_evidence import COPY, KEPT, NOW, WANTED
 from playbooks.facts_of_evidence import PACKAGES as PACKAGE_FACTS
@@ -51,6 +50,8 @@ def engine_facts(engine: Engine) -> dict[str, Fact]:
 
 def changed(deployment: Deployment, launch: str | None, key: str, value: NewValue) -> Deployment:
     """As `change`; what lies outside leaves the deployment as it is. Raises InputError."""
+    from engine_probe.changes import change  # noqa: PLC0415 -- it reads YAML, and a diagnosis changes nothing
+
     return deployment if is_outside(key) else change(deployment, launch, key, value)
 
 

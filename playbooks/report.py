@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine_probe.facts import Known
 from engine_probe.outside.keys import PACKAGES as PACKAGES_KEY
-from engine_probe.outside.package_change import plain_name
+from engine_probe.outside.pip_words import plain_name
 from playbooks.facts import OF_ONE_FILE, info_of
 from playbooks.facts_of_evidence import PACKAGES, WANTED
 from playbooks.fix_words import risk_of, state_of

@@ -16,7 +16,8 @@ import pytest
 from engine_probe.engine import Engine, local_engine
 from engine_probe.errors import InputError
 from engine_probe.outside.keys import checked_outside, outside_key
-from engine_probe.outside.package_change import apply, change_of_json, pip_words, planned, shown, take_back
+from engine_probe.outside.package_change import apply, change_of_json, planned, take_back
+from engine_probe.outside.pip_words import pip_words, shown
 from engine_probe.outside.work import StoppedError, Work
 from tests.venvs import make_venv
 from tests.wheels import only_from, site_packages, venv_with_pip, write_wheel

@@ -6,8 +6,6 @@ file = open_source("docker:vllm-0")
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from typing import IO, TYPE_CHECKING
 
 from engine_probe.errors import InputError
@@ -42,6 +40,9 @@ def _printed(source: Source) -> int:
 
 def kept_copy(pipe: IO[bytes]) -> int:
     """A descriptor of a nameless file that holds all that comes through the pipe. Raises InputError."""
+    import shutil  # noqa: PLC0415 -- as above
+    import tempfile  # noqa: PLC0415 -- as above
+
     try:
         with tempfile.TemporaryFile(prefix="vllm-console-") as copy:
             shutil.copyfileobj(pipe, copy, 1 << 20)

@@ -8,8 +8,8 @@ files.model.safetensors.index.json: remove      (it is moved away)
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from engine_probe.errors import InputError
 from engine_probe.quoting import quoted
@@ -20,33 +20,30 @@ HUB = "hub:"
 _BETWEEN = ", "
 _LONGEST = 200
 # PEP 508, names of distributions.
-_NAME = re.compile(r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?", re.IGNORECASE)
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 # PEP 440: a version, and clauses such as `>=2.1`, `<3`.
 _VERSION = (
     r"v?(?:\d+!)?\d+(?:\.\d+)*(?:[-_.]?(?:a|b|c|rc|alpha|beta|pre|preview)[-_.]?\d*)?"
     r"(?:-\d+|[-_.]?(?:post|rev|r)[-_.]?\d*)?(?:[-_.]?dev[-_.]?\d*)?(?:\+[a-z0-9]+(?:[-_.][a-z0-9]+)*)?"
 )
-_EXACT = re.compile(_VERSION, re.IGNORECASE)
-_CLAUSE = re.compile(rf"(?:~=|==|!=|<=|>=|<|>)\s*{_VERSION}(?:\.\*)?", re.IGNORECASE)
-_REPO = re.compile(r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+_CLAUSE = rf"(?:~=|==|!=|<=|>=|<|>)\s*{_VERSION}(?:\.\*)?"
+_REPO = r"(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?"
+# Compiled when a key or value is read (re keeps them): most diagnoses read none.
 
 
-@dataclass(frozen=True)
-class FilesKey:
+class FilesKey(NamedTuple):
     """Files of the model's folder, by their names relative to it."""
 
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PackageKey:
+class PackageKey(NamedTuple):
     """One package of the engine."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class HubPlace:
+class HubPlace(NamedTuple):
     """A repository of the hub; `revision` None: its main branch."""
 
     repo: str
@@ -62,7 +59,7 @@ def outside_key(key: str) -> FilesKey | PackageKey:
     """Reads a key of which `is_outside` is true. Raises InputError."""
     if key.startswith(PACKAGES):
         name = key.removeprefix(PACKAGES)
-        if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        if not re.fullmatch(_NAME, name) or len(name) > _LONGEST:
             raise InputError(f"{quoted(name, 80)} is no name of a package: letters, digits, dots, dashes (PEP 508)")
         return PackageKey(name)
     names = tuple(name.strip() for name in key.removeprefix(FILES).split(_BETWEEN))
@@ -82,7 +79,7 @@ def checked_outside(key: str, value: str) -> str:
     """`value` as `key` takes it. Raises InputError with what is wanted and an example."""
     word = value.strip()
     if isinstance(outside_key(key), PackageKey):
-        is_fine = word == REMOVE or _EXACT.fullmatch(word) or is_range(word)
+        is_fine = word == REMOVE or re.fullmatch(_VERSION, word, re.IGNORECASE) or is_range(word)
         if not is_fine:
             raise InputError(f"{quoted(word, 80)} cannot be used for {key}: {WANTED_VERSION}")
         return word
@@ -99,12 +96,12 @@ WANTED_SOURCE = f"the folder or file that holds a whole one, hub:ORG/NAME@REVISI
 
 def is_range(text: str) -> bool:
     """`>=2.1,<3`."""
-    return all(_CLAUSE.fullmatch(clause.strip()) for clause in text.split(","))
+    return all(re.fullmatch(_CLAUSE, clause.strip(), re.IGNORECASE) for clause in text.split(","))
 
 
 def hub_place(text: str) -> HubPlace:
     """`hub:ORG/NAME[@REV]`. Raises InputError."""
-    found = _REPO.fullmatch(text.removeprefix(HUB))
+    found = re.fullmatch(_REPO, text.removeprefix(HUB))
     parts = [] if found is None else [*found["repo"].split("/"), *(found["revision"] or "").split("/")]
     if found is None or {".", ".."} & set(parts):
         raise InputError(f"{quoted(text, 80)} names no repository: hub:ORG/NAME or hub:ORG/NAME@REVISION is wanted")

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.engine import Engine
 from engine_probe.errors import InputError
 from engine_probe.outside import engine_script
-from engine_probe.outside.keys import PACKAGES, REMOVE, checked_outside, is_range
+from engine_probe.outside.keys import PACKAGES, REMOVE, checked_outside
+from engine_probe.outside.pip_words import pip_words, plain_name, shown, wanted
 from engine_probe.outside.running import run_words
 from engine_probe.outside.work import Work
 from engine_probe.quoting import quoted
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _ANSWER = "vllm_console_answer "
-_QUIET = ("--disable-pip-version-check", "--no-input")
 _WOULD = re.compile(r"^Would install (?P<what>.+)$", re.MULTILINE)
 _PLANNED = re.compile(r"(?P<name>\S+?)-(?P<version>\d[^\s-]*)$")
 
@@ -84,30 +84,6 @@ def change_of_json(content: dict[str, Any]) -> PackageChange:
         tuple(content["half_removed"]),
         bool(content["is_begun"]),
     )
-
-
-def plain_name(name: str) -> str:
-    """As the indexes compare names (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def pip_words(name: str, value: str, *, is_there: bool) -> tuple[str, ...]:
-    """What pip is told. One that is there is changed alone; a new one comes with what it needs."""
-    if value == REMOVE:
-        return ("uninstall", "--yes", *_QUIET, name)
-    alone = ("--no-deps",) if is_there else ()
-    return ("install", *_QUIET, "--progress-bar", "off", *alone, wanted(name, value))
-
-
-def wanted(name: str, value: str) -> str:
-    """`numpy==2.1.3`, `numpy>=2,<3`."""
-    return f"{name}{value}" if is_range(value) else f"{name}=={value}"
-
-
-def shown(engine: Engine | None, words: Sequence[str]) -> str:
-    """The command as a person types it; `engine` None: not known which Python."""
-    prefix = ("python",) if engine is None else engine.prefix
-    return shlex.join((*prefix, "-m", "pip", *words))
 
 
 def planned(engine: Engine, key: str, value: str) -> PackageChange:
