@@ -14,7 +14,7 @@ from engine_probe.model_files.audit import audit
 from playbooks.lab import faults as lab_faults
 from playbooks.lab.breakers import BREAKERS
 from playbooks.lab.building import build_fault, whole_sources
-from playbooks.lab.choosing import turns
+from playbooks.lab.choosing import can_be_cold, turns
 from playbooks.lab.faults import Fault, fault_files, fault_named, faults, faults_of, read_fault
 from playbooks.lab.safetensors_file import read_tensors
 from playbooks.library import library_folder, load_library, playbook_files
@@ -201,9 +201,16 @@ def test_a_tenth_runs_cold_by_the_seed_and_import_faults_always() -> None:
     assert [turn.grade for turn in turns(ALL, all_cold=False, seed=5)] == [turn.grade for turn in planned]
     others = {tuple(turn.grade for turn in turns(ALL, all_cold=False, seed=seed)) for seed in range(5)}
     assert len(others) > 1
-    assert {turn.grade for turn in turns(ALL, all_cold=True, seed=None)} == {"cold"}
+    assert {turn.grade for turn in turns(ALL, all_cold=True, seed=None) if can_be_cold(turn.fault)} == {"cold"}
     by_choice = {turn.fault.id for turn in turns(ALL, all_cold=False, seed=None) if turn.grade == "cold"}
     assert by_choice == {fault.id for fault in ALL if fault.spec.cold}
+
+
+def test_room_counted_from_the_warm_process_is_never_given_to_cold_loads() -> None:
+    limited = {fault.id for fault in ALL if not can_be_cold(fault)}
+    assert "two-pools-one-limit" in limited
+    for seed in range(50):
+        assert not limited & {turn.fault.id for turn in turns(ALL, all_cold=False, seed=seed) if turn.grade == "cold"}
 
 
 def test_a_fault_is_found_by_name_alone() -> None:

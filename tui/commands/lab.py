@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--all", "run_all", is_flag=True, help="Every fault that this host can make.")
 @click.option("--family", metavar="FAMILY", help="Of `list` and --all: those of one family alone.")
 @click.option("--seed", type=int, metavar="N", help="Chooses the tenth that --all runs cold; printed when not given.")
-@click.option("--cold", is_flag=True, help="Start every load from nothing, as `vllm serve` would.")
+@click.option("--cold", is_flag=True, help="Start every load from nothing; not those with a memory limit.")
 @click.option("--json", "as_json", is_flag=True, help="One object a fault.")
 @click.option("--record", is_flag=True, help="Write what was proved into the playbooks, under `tested`.")
 @click.option("--yes", is_flag=True, help="Load even where another process holds a target GPU.")
