@@ -31,6 +31,17 @@ def test_help_loads_no_more_than_it_needs() -> None:
     assert modules_after(code).isdisjoint({"textual", "rich", "msgspec", "ruamel", "psutil", "pynvml"})
 
 
+def test_a_diagnosis_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    """What a start of Python costs is most of it: what changes files, runs pip or reads YAML stays out."""
+    log = tmp_path / "vllm.log"
+    log.write_text("ERROR 11-30 10:00:00 [core.py:1] ValueError: No available memory for the cache blocks.\n")
+    words = ["diagnose", "--json", "--launch", "vllm serve acme/m-7b", str(log)]
+    code = f"import sys\nsys.argv = {['vllm-console', *words]!r}\n"
+    code += "from tui.entry import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    unwanted = {"textual", "rich", "ruamel", "psutil", "pynvml", "subprocess", "tempfile", "lzma", "zipfile", "difflib"}
+    assert modules_after(code).isdisjoint(unwanted)
+
+
 def test_no_headless_command_loads_textual_or_rich() -> None:
     """All but the one that does nothing else than open a screen."""
     names = [name for name in modules_of("tui") if name.startswith("tui.commands") and name != "tui.commands.wizard"]

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.containers import VerticalScroll
-
 from playbooks.report import in_words
 from tui import actions
 from tui.actions import Moment
-from tui.screens.base import ConsoleScreen
+from tui.screens.text_page import Page
 from tui.themes.palette import LAYER_LETTERS, layer_style
-from tui.widgets.key_bar import KeyBar
-from tui.widgets.top_bar import TopBar
-from tui.widgets.words import Words, cell, lines, part, wrapped
+from tui.widgets.words import cell, lines, part, wrapped
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.content import Content
 
@@ -130,7 +125,7 @@ def _pair(name: str, text: str, width: int, style: str = "$accent") -> list[Cont
     return [part("  " + cell(name, 34), style) + part(folded[0].plain.strip()), *folded[1:]]
 
 
-class HelpScreen(ConsoleScreen):
+class HelpScreen(Page):
     """Closes with esc. `first`: whose keys come first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("help")]
@@ -139,19 +134,11 @@ class HelpScreen(ConsoleScreen):
         super().__init__()
         self._first = first
 
-    def compose(self) -> ComposeResult:
-        yield TopBar(self.console.glyphs, self.console.backend.clock)
-        with VerticalScroll(id="page"):
-            yield Words(self.console.glyphs, id="text")
-        yield KeyBar(self.console.glyphs)
+    def about(self) -> tuple[str, str]:
+        return "help", ""
 
-    def on_mount(self) -> None:
-        self.query_one(TopBar).set_about("help", "", "")
-        self.query_one("#page").focus()
-
-    def on_resize(self) -> None:
-        self.query_one("#text", Words).show(draw_help(max(self.size.width - 6, 30), self.console.glyphs, self._first))
-        self.refresh_keys()
+    def text(self, width: int) -> Content:
+        return draw_help(width, self.console.glyphs, self._first)
 
     def moment(self) -> Moment:
         return Moment(place="help")

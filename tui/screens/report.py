@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.containers import VerticalScroll
-
 from tui import actions
 from tui.actions import Moment
-from tui.screens.base import ConsoleScreen
+from tui.screens.text_page import MOST_COLUMNS, Page
 from tui.widgets.clean_text import clean
-from tui.widgets.key_bar import KeyBar
-from tui.widgets.top_bar import TopBar
-from tui.widgets.words import Words, lines, part, wrapped
+from tui.widgets.words import lines, part, wrapped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.content import Content
 
@@ -46,7 +41,7 @@ def _diff_sign(line: str) -> str:
     return line[0] if (line[:1] in ("+", "-") and line[1:2] not in ("", " ", "-")) or line[:3] in ("+  ", "-  ") else ""
 
 
-class ReportScreen(ConsoleScreen):
+class ReportScreen(Page):
     """Shows the file; `y` and `e` take the text as it is written there."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("report")]
@@ -56,19 +51,11 @@ class ReportScreen(ConsoleScreen):
         self._case, self._path = case, path
         self._text = read_report(path)
 
-    def compose(self) -> ComposeResult:
-        yield TopBar(self.console.glyphs, self.console.backend.clock)
-        with VerticalScroll(id="page"):
-            yield Words(self.console.glyphs, id="text")
-        yield KeyBar(self.console.glyphs)
+    def about(self) -> tuple[str, str]:
+        return f"report of case {self._case}", str(self._path)
 
-    def on_mount(self) -> None:
-        self.query_one(TopBar).set_about(f"report of case {self._case}", str(self._path), "")
-        self.query_one("#page").focus()
-
-    def on_resize(self) -> None:
-        self.query_one("#text", Words).show(draw_report(self._text, min(max(self.size.width - 4, 30), 120)))
-        self.refresh_keys()
+    def text(self, width: int) -> Content:
+        return draw_report(self._text, min(width + 2, MOST_COLUMNS))
 
     def plain_text(self) -> str:
         return self._text

@@ -1,7 +1,8 @@
-"""A page of text over a list: read, copied, exported, left with esc."""
+"""A page of text over another screen: read, copied, exported, left with esc."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import VerticalScroll
@@ -21,7 +22,36 @@ if TYPE_CHECKING:
     from textual.content import Content
 
 
-class TextPage(ConsoleScreen):
+MOST_COLUMNS = 120
+
+
+class Page(ConsoleScreen):
+    """One text that is as wide as the screen allows."""
+
+    @abstractmethod
+    def about(self) -> tuple[str, str]:
+        """What the top line says of it."""
+
+    @abstractmethod
+    def text(self, width: int) -> Content:
+        """For lines of `width` cells."""
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self.console.glyphs, self.console.backend.clock)
+        with VerticalScroll(id="page"):
+            yield Words(self.console.glyphs, id="text")
+        yield KeyBar(self.console.glyphs)
+
+    def on_mount(self) -> None:
+        self.query_one(TopBar).set_about(*self.about(), "")
+        self.query_one("#page").focus()
+
+    def on_resize(self) -> None:
+        self.query_one("#text", Words).show(self.text(max(self.size.width - 6, 30)))
+        self.refresh_keys()
+
+
+class TextPage(Page):
     """`rows` gives the text for a width."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("report")]
@@ -31,22 +61,14 @@ class TextPage(ConsoleScreen):
         self._about = (name, title)
         self._rows = rows
 
-    def compose(self) -> ComposeResult:
-        yield TopBar(self.console.glyphs, self.console.backend.clock)
-        with VerticalScroll(id="page"):
-            yield Words(self.console.glyphs, id="text")
-        yield KeyBar(self.console.glyphs)
+    def about(self) -> tuple[str, str]:
+        return self._about
 
-    def on_mount(self) -> None:
-        self.query_one(TopBar).set_about(*self._about, "")
-        self.query_one("#page").focus()
-
-    def on_resize(self) -> None:
-        self.query_one("#text", Words).show(lines(self._rows(min(max(self.size.width - 6, 30), 120))))
-        self.refresh_keys()
+    def text(self, width: int) -> Content:
+        return lines(self._rows(min(width, MOST_COLUMNS)))
 
     def plain_text(self) -> str:
-        return "\n".join(row.plain.rstrip() for row in self._rows(120)) + "\n"
+        return "\n".join(row.plain.rstrip() for row in self._rows(MOST_COLUMNS)) + "\n"
 
     def moment(self) -> Moment:
         return Moment(place="report")
