@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 import psutil
@@ -29,6 +31,15 @@ LOADED = 240.0
 
 def own_folders(tmp_path: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config"), "TERM": "xterm"}
+
+
+def until_ended(pid: int, seconds: float = 60.0) -> None:
+    """tmux may reap it much later."""
+    deadline = time.monotonic() + seconds
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)  # between two looks
 
 
 def prove_and_keep(tmux: Tmux) -> None:
@@ -67,7 +78,7 @@ def test_after_a_lost_connection_the_case_goes_on(tmp_path: Path, number: int) -
         pid = tmux.pid()
         started = psutil.Process(pid).children(recursive=True)
         os.kill(pid, number)
-        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
+        until_ended(pid)
     _, alive = psutil.wait_procs(started, timeout=60)
     assert alive == []
     assert file.read_bytes() == before
