@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from engine_probe.redact import mask_deep
 from playbooks.case import EVENTS
 from playbooks.case_file import open_kept, read_kept, text_of
 from playbooks.case_steps import object_of
-from playbooks.case_summary import CaseSummary, of_diagnosis, of_session, read_summary
+from playbooks.case_summary import CaseSummary, of_diagnosis, of_session, read_summary, write_summary
 from playbooks.diagnosis_page import page
 from playbooks.diagnosis_report import headline, markdown
 from playbooks.recorded import past_case
@@ -42,7 +43,7 @@ class KeptCase:
 
     @cached_property
     def summary(self) -> CaseSummary:
-        """As it was written at the end; else from what the case recorded, which is slow."""
+        """As it was written at the end; else from what the case recorded, which is slow and done once."""
         kept = read_summary(self.folder)
         if kept is not None or self.trouble:
             return kept or CaseSummary(end=self.trouble)
@@ -51,7 +52,11 @@ class KeptCase:
         session = past_case(self.folder).session
         if session is None:
             return CaseSummary(end=_title(self.folder / REPORT))
-        return of_session(session, _written(self.folder / EVENTS))
+        summary = of_session(session, _written(self.folder / EVENTS))
+        if self.has_report:  # one that goes on, or can, has no last word yet
+            with suppress(OSError):
+                write_summary(self.folder, summary)
+        return summary
 
     @property
     def title(self) -> str:

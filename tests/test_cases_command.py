@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine_probe.locations import find_locations
+from playbooks.case_summary import read_summary
 from playbooks.report import sections
 from playbooks.unattended import Unattended
 from tests import tui_samples as samples
@@ -119,10 +120,16 @@ async def test_a_list_tells_one_case_from_another(
 
 
 def test_a_case_of_an_older_release_is_listed_as_well(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (find_locations().state / "cases" / case / "summary.json").unlink()
+    summary = find_locations().state / "cases" / case / "summary.json"
+    summary.unlink()
     _, out, _ = cases(capsys, "list", "--json")
     told = json.loads(out)
     assert (told["cause"], told["fix"], told["end"]) == (KV, POOL, "verified")
+    assert read_summary(summary.parent) is not None, "it is not rebuilt for every list"
+    for name in ("summary.json", "report.md"):
+        (summary.parent / name).unlink()
+    cases(capsys, "list", "--json")
+    assert not summary.exists(), "one that can go on has no last word yet"
 
 
 def test_a_report_is_written_in_every_form(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
