@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from engine_probe.deployment import deployment_yaml
 from engine_probe.escapes import safe_lines
 from engine_probe.redact import MASKED, mask, mask_deep, names_a_secret
+from engine_probe.whole_file import write_whole
 from playbooks.case_summary import now_and_here, of_diagnosis, of_session, write_summary
 from playbooks.report import markdown
 
@@ -79,7 +80,7 @@ class CaseFolder:
 
     def _write(self, name: str, text: str) -> Path:
         path = self.path / name
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode("utf-8", "replace"))
         return path
 
 

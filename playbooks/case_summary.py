@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine_probe.redact import mask_deep
+from engine_probe.whole_file import write_whole
 from playbooks.case_file import read_kept
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _absolute(paths: Iterable[str], folder: str) -> list[str]:
 def write_summary(folder: Path, summary: CaseSummary) -> None:
     """Raises OSError."""
     text = json.dumps(mask_deep(asdict(summary)), ensure_ascii=False, indent=1) + "\n"
-    (folder / SUMMARY).write_text(text, encoding="utf-8")
+    write_whole(folder / SUMMARY, text.encode("utf-8", "replace"))
 
 
 def read_summary(folder: Path) -> CaseSummary | None:

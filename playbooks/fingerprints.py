@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.engine_version import engine_version
+from engine_probe.whole_file import write_whole
 from playbooks.case_file import read_kept
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 def keep_fingerprints(folder: Path, prints: Mapping[str, str]) -> None:
     """In a case's folder. Raises OSError."""
-    (folder / _NAME).write_text(json.dumps(prints, indent=1) + "\n", encoding="utf-8")
+    write_whole(folder / _NAME, (json.dumps(prints, indent=1) + "\n").encode())
 
 
 def kept_fingerprints(folder: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from engine_probe.errors import InputError, in_words
 from engine_probe.outside.file_change import FileChange
 from engine_probe.quoting import quoted
 from engine_probe.revisions import Revision, put_back
+from engine_probe.whole_file import write_whole
 from playbooks.case_file import open_kept
 from playbooks.outside_changes import of_json
 from playbooks.outside_changes import take_back as take_back_outside
@@ -150,17 +151,7 @@ def _take_back_outside(change: OutsideChange, case: str) -> tuple[str, bool]:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    new = path.with_name(f"{path.name}.new")
-    try:
-        with new.open("w", encoding="utf-8") as stream:
-            stream.write(json.dumps(content))
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            new.unlink()
-        raise
+    write_whole(path, json.dumps(content).encode(), is_sure=True)
 
 
 def _read(note: Path) -> Unproved:

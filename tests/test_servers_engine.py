@@ -10,10 +10,13 @@ import threading
 import time
 import urllib.request
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
+from engine_probe.child.process_tree import shm_paths
 from engine_probe.facts import Known
 from engine_probe.hardware.gpus import GpuState
 from engine_probe.hardware.servers import ServerWatch
@@ -23,7 +26,6 @@ from tests.stand_in.probing import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from engine_probe.engine import Engine
     from engine_probe.hardware.reading import Server
@@ -57,9 +59,26 @@ def serving(engine: Engine, model: str, name: str, log: Path) -> Iterator[tuple[
     try:
         yield process, port
     finally:
+        left = shared_memory_of(process.pid)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        remove(left)
+
+
+def shared_memory_of(group: int) -> set[str]:
+    """What a killed vLLM leaves in /dev/shm."""
+    found: set[str] = set()
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == group:
+                found |= shm_paths(pid)
+    return found
+
+
+def remove(paths: set[str]) -> None:
+    for path in paths:
+        Path(path).unlink(missing_ok=True)
 
 
 class Seen:
@@ -168,6 +187,7 @@ def test_an_engine_whose_api_server_is_killed(engine: Engine, model: str, watch:
         server = seen.until(lambda found: is_serving(found, "chat-tiny"))["chat-tiny"]
         _, rows = watch.read(GpuState(), time.time())
         core = next(row.pid for row in rows if row.role == "engine_core" and row.server == process.pid)
+        left = shared_memory_of(process.pid)
         os.kill(core, signal.SIGSTOP)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -177,3 +197,4 @@ def test_an_engine_whose_api_server_is_killed(engine: Engine, model: str, watch:
         assert process.pid not in orphan.pids
         os.kill(core, signal.SIGKILL)
         seen.until(lambda found: all(one.pid != core for one in found.values()))
+        remove(left)

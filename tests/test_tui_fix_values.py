@@ -12,12 +12,15 @@ from textual.widgets import Input
 from playbooks import decisions as decide
 from playbooks.case import CaseFolder
 from playbooks.resuming import Resumable
+from playbooks.session import Session, Step
 from tests import tui_samples as samples
 from tests.test_tui_console import body_of, until, wizard_at
 from tests.tui_samples import FakeRun, backend
 from tui.app import ConsoleApp
 from tui.commands.replay_run import _resumed
 from tui.screens.dialogs import AskText, Confirm
+from tui.screens.wizard import WizardScreen
+from tui.screens.wizard_text import now_line
 from tui.themes.glyphs import UNICODE
 from tui.widgets.fixes import fixes_body
 from tui.widgets.words import Words
@@ -143,3 +146,36 @@ def test_a_case_that_goes_on_says_in_step_3_what_became_of_it_and_says_it_once(t
     assert found[1].notes == (words,)
     above = fixes_body(found[1], None, 120, UNICODE).above.plain
     assert "was cut off while it verified raise-kv-memory" in " ".join(above.split())
+
+
+class GoesOn(FakeRun):
+    """A case that was cut off: its first picture has its fixes already, before anything is told."""
+
+    @property
+    def session(self) -> Session:
+        return replace(samples.TESTED, notes=(CUT_OFF,))
+
+
+CUT_OFF = "case 2026-11-29-0007 was cut off between two steps; it goes on from there: found in tiny"
+
+
+async def test_the_first_picture_of_a_case_that_goes_on_has_a_mark_and_takes_enter():
+    app = ConsoleApp(backend(GoesOn([], begins_with=None)), start="wizard")
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, WizardScreen))
+        assert "Fixes, one change each" in body_of(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await until(pilot, lambda: app.screen.query("#about"))
+        assert "max-model-len" in about_of(app)
+
+
+def test_a_case_that_was_only_cut_off_has_nothing_undone():
+    cut = replace(samples.TESTED, notes=(CUT_OFF,))
+    undone = replace(cut, notes=(CUT_OFF, "raise-kv-memory did not hold and is undone: it failed"))
+    first, again = (
+        now_line(one, Step.FIX, over=False, error=None, width=120, glyphs=UNICODE).plain for one in (cut, undone)
+    )
+    assert "undone" not in first
+    assert "choose a fix" in first
+    assert "is undone, and why is below" in again

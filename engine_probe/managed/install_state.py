@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from engine_probe.whole_file import write_whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -52,12 +54,7 @@ def read_state(path: Path) -> InstallState:
 
 def write_state(path: Path, state: InstallState) -> None:
     """Atomic: a kill leaves the old file or the new one."""
-    beside = path.with_suffix(".new")
-    with beside.open("w", encoding="utf-8") as file:
-        json.dump(asdict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    write_whole(path, json.dumps(asdict(state)).encode(), is_sure=True)
 
 
 @contextmanager

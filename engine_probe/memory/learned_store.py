@@ -9,10 +9,8 @@ import contextlib
 import fcntl
 import math
 import os
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,9 +19,11 @@ from engine_probe.errors import InputError
 from engine_probe.locations import find_locations, writable
 from engine_probe.memory.learned import QUANTITIES, Printed, Start
 from engine_probe.memory.learned_model import Fingerprint
+from engine_probe.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 NAME = "learned.jsonl"
 SCHEMA = 1
@@ -169,18 +169,7 @@ def _bound(path: Path) -> None:
         if len(kept) >= MOST_STARTS or size > _MOST_BYTES // 4:
             break
         kept.append(line + b"\n")
-    _replace(path, b"".join(reversed(kept)))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        Path(name).replace(path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, b"".join(reversed(kept)))
 
 
 def _last_lines(path: Path) -> list[bytes]:

@@ -84,6 +84,7 @@ class WizardScreen(WizardActions):
 
     def on_mount(self) -> None:
         self._running_since = self.console.backend.clock()
+        self._mark_first()
         self.draw()
         self.set_interval(1.0, self._tick)
         self.begin()
@@ -141,13 +142,16 @@ class WizardScreen(WizardActions):
         version = session.facts.get("engine.vllm_version")
         if isinstance(version, Known):
             self._engine = f"vLLM {version.value}"
-        for step, choice in first_choices(session, self.marked, self.skipped).items():
-            self.marked[step] = choice
+        self._mark_first()
         self.driver.go_on_leaving(session)
         self.go_on_with(session)
         self.draw()
         if self.shown is not before:
             self.show_top()
+
+    def _mark_first(self) -> None:
+        """Something is marked on the first picture too: a key that is pressed at once has something to work on."""
+        self.marked.update(first_choices(self.session, self.marked, self.skipped))
 
     def set_host(self, view: HostView) -> None:
         self._host = with_sample(view, None) if self.over else view.with_model(self._host.model_gib)

@@ -14,7 +14,7 @@ from playbooks.session import Outcome, Session, Step
 from tui.screens.leaving import short_path
 from tui.widgets.checks import checks_body, result_words
 from tui.widgets.clean_text import clean
-from tui.widgets.fixes import find_fix, first_fix, fixes_body, undone_notes
+from tui.widgets.fixes import find_fix, first_fix, fixes_body, has_undone
 from tui.widgets.hypotheses import find_hypothesis, first_hypothesis, hypotheses_body
 from tui.widgets.monitor_words import sparkline
 from tui.widgets.symptom import symptom_body
@@ -168,7 +168,7 @@ def _your_turn(session: Session, shown: Step) -> str:
     """What a person can do now, where nothing runs and nothing is decided yet."""
     if shown is Step.FIX and session.no_loads is not None:
         return _YOUR_TURN_HERE
-    if shown is Step.FIX and undone_notes(session):
+    if shown is Step.FIX and has_undone(session):
         return _YOUR_TURN_AGAIN
     return _YOUR_TURN_TO_TEST if shown is session.step is Step.HYPOTHESES else _YOUR_TURN[shown]
 

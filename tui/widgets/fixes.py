@@ -24,6 +24,7 @@ _WIDE = 100
 _LABEL = 11
 _RISK = 16
 _FOLDED_FROM = 2
+_UNDONE = "undone"
 """One that is not possible takes no more rows than the line that stands for it."""
 
 
@@ -141,9 +142,14 @@ def undone_notes(session: Session) -> tuple[str, ...]:
     return () if session.applied_fix is not None else tuple(note for note in session.notes if _tells_of_before(note))
 
 
+def has_undone(session: Session) -> bool:
+    """A fix was tried here and is undone; not so in a case that was merely cut off and goes on."""
+    return any(_UNDONE in note for note in undone_notes(session))
+
+
 def _tells_of_before(note: str) -> bool:
     """A fix that was tried and is undone, or a case that was cut off and goes on."""
-    return "undone" in note or "was cut off" in note
+    return _UNDONE in note or "was cut off" in note
 
 
 def _undone_rows(session: Session, width: int) -> list[Content]:
