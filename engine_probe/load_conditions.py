@@ -14,6 +14,7 @@ class Tmpfs(NamedTuple):
 
     at: str
     size_bytes: int
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,6 @@ class LoadConditions:
         return {
             "cgroups": list(self.cgroups),
             "rlimits": dict(self.rlimits),
-            "tmpfs": [[one.at, one.size_bytes] for one in self.tmpfs],
+            "tmpfs": [list(one) for one in self.tmpfs],
             "port_stays": self.port_stays,
         }

@@ -258,3 +258,19 @@ def test_a_root_that_ended_before_its_pid_was_known_ends_the_load_with_its_code(
     load.close()
     assert only(seen, ev.Failed).exit_code == 3
     assert isinstance(seen[-1], ev.Ended)
+
+
+async def test_a_server_that_says_it_has_started_and_whose_port_is_anothers_fails_soon() -> None:
+    """Bound beside it before either listened: no error is told, and the health that answers is the other's."""
+    with socket.socket() as other:
+
+        def react(_probe: Probe, event: ev.Event) -> None:
+            if isinstance(event, ev.Started):
+                other.bind(("127.0.0.1", event.port))
+                other.listen()
+
+        events = await collect("deaf", react)
+    failed = only(events, ev.Failed)
+    port = only(events, ev.Started).port
+    assert failed.reason == f"port {port} is another server's: this one has started and does not listen there"
+    assert not of_kind(events, ev.Ready)

@@ -315,7 +315,7 @@ def test_a_full_disk_leaves_no_part_of_a_report_or_a_case(
     folder = tmp_path / "reports"
     folder.mkdir()
     with monkeypatch.context() as patched:
-        patched.setattr("pathlib.Path.write_text", lambda path, text, **_: opened(path, "w").write(text))
+        patched.setattr("engine_probe.whole_file.os.fdopen", lambda *_: Full())
         code, _, err = run(capsys, str(log), "--keep")
         assert (code, err.count("\n")) == (2, 1)
         assert "cannot keep a case in" in err

@@ -107,12 +107,26 @@ def test_what_still_runs_in_a_group_ends_with_it(scene: Scene) -> None:
 @pytest.mark.skipif(not CAN_MOUNT, reason="no load can be given a disk of its own here")
 def test_a_small_disk_is_full_soon_and_nobody_elses(scene: Scene, around: ExitStack, tmp_path: Path) -> None:
     found: Around = around.enter_context(small_disk(scene, kib=64))
-    place = Path(found.words["disk"])
+    place = Path(found.words["small"])
     code = f"open({str(place / 'big')!r}, 'wb').write(bytes(200_000))"
     status, said = said_under(found.conditions, code, tmp_path)
     assert os.WEXITSTATUS(status) == 1
     assert "No space left on device" in said
     assert list(place.iterdir()) == []
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="no load can be given a disk of its own here")
+def test_a_disk_that_cannot_be_written_and_a_place_that_goes_again(scene: Scene, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    with small_disk(scene, at=str(place), read_only=True) as found:
+        status, said = said_under(found.conditions, f"open({str(place / 'a')!r}, 'w')", tmp_path)
+        assert os.WEXITSTATUS(status) == 1
+        assert "Read-only file system" in said
+    assert not place.exists()
+    place.mkdir()
+    with small_disk(scene, at=str(place)):
+        pass
+    assert place.is_dir()
 
 
 def test_conditions_that_cannot_be_had_are_an_error_of_the_load(tmp_path: Path) -> None:

@@ -290,6 +290,18 @@ def test_vllms_own_port_is_nobody_elses(library: Sequence[Loaded], covers: Wrapp
     assert causes_of(diagnosed(log, library, covers, f"{SERVE} --port 8500"))[0] == "port-in-use"
 
 
+def test_of_two_that_bound_one_port_the_one_that_nobody_reaches_is_found(
+    library: Sequence[Loaded], covers: Wrappers
+) -> None:
+    """uvloop drops the error: the log is that of a server that came up, and only the probe knows better."""
+    told = {"neighbours.same_port": Known("chat", "declared", "x"), "neighbours.start_together": Known(True, "declared", "x")}  # fmt: skip
+    given = Given("engine.log", Evidence(parse_command(SERVE), measured=told))
+    up = v1("0.11.2", LOADING, WEIGHTS, UP)
+    given_up = "2026-11-29 10:01:00,100 - vllm_console.probe - ERROR - load of m failed after 9.0 s: not reached\n"
+    assert causes_of(diagnose(read_text([up + given_up]), library, covers, given))[0] == "port-in-use"
+    assert causes_of(diagnose(read_text([up]), library, covers, given)) == []
+
+
 def test_offline_and_unreachable_are_told_apart_by_the_launch(library: Sequence[Loaded], covers: Wrappers) -> None:
     log = trace(NO_CONNECTION, "transformers/utils/hub.py:cached_files")
     offline = diagnosed(log, library, covers, f"HF_HUB_OFFLINE=1 {SERVE}")

@@ -232,6 +232,7 @@ HANGS = (
     "(EngineCore_DP0 pid=2) INFO 11-29 10:09:00 [shm_broadcast.py:466] No available shared memory broadcast block "
     "found in 60 seconds. This typically happens when some processes are hanging.\n"
 )
+GIVEN_UP = "2026-11-29 10:09:00,100 - vllm_console.probe - ERROR - load of m failed after 9.0 s: port 8000 is taken\n"
 ACCESS = '(APIServer pid=1) INFO:     127.0.0.1:5 - "GET /health HTTP/1.1" 200 OK\n'
 
 
@@ -245,6 +246,9 @@ ACCESS = '(APIServer pid=1) INFO:     127.0.0.1:5 - "GET /health HTTP/1.1" 200 O
         ("INFO:     Shutting down\n" + DIED, "healthy", None),
         (HANGS + HANGS + ACCESS, "incomplete", None),
         (HANGS + ACCESS, "healthy", None),
+        (GIVEN_UP, "incomplete", None),
+        ("INFO:     Shutting down\n" + GIVEN_UP, "incomplete", None),
+        (GIVEN_UP.replace("failed after", "over, cleaned up after"), "healthy", None),
     ],
 )
 def test_how_a_server_ends(after: str, outcome: str, root: str | None) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CLONE_NEWNS = 0x00020000
+_MS_RDONLY = 0x1
 _MS_REC = 0x4000
 _MS_PRIVATE = 0x40000
 
@@ -34,9 +35,10 @@ def _mount(mounts: Any) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     _demand(libc.unshare(_CLONE_NEWNS), "unshare")
     _demand(libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "mount")
-    for at, size_bytes in mounts:
+    for at, size_bytes, read_only in mounts:
         options = f"size={size_bytes}".encode()
-        _demand(libc.mount(b"tmpfs", os.fsencode(at), b"tmpfs", 0, options), at)
+        flags = _MS_RDONLY if read_only else 0
+        _demand(libc.mount(b"tmpfs", os.fsencode(at), b"tmpfs", flags, options), at)
 
 
 def _demand(status: int, what: str) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _GRACE_S = 5.0
 _LAST_WORDS_S = 2.0
+_LISTENS_WITHIN_S = 5.0
 
 
 class Load:
@@ -57,6 +58,7 @@ class Load:
         self._progress = Progress(self.model, self.members, context, order.hang_s, time.monotonic())
         self._began = time.time()
         self._is_ready = False
+        self._started_at: float | None = None
         self._root_ended: float | None = None
         self._stopping_since: float | None = None
         self._stop_reason: str | None = None
@@ -140,8 +142,18 @@ class Load:
             self._requests.sampled(sample.rss_bytes, living)
             if self.members.root not in processes and self._root_ended is None:
                 self._root_ended = now  # someone else has reaped it
+            self._look_who_listens(now)
         if self._is_over(now):
             self._end()
+
+    def _look_who_listens(self, now: float) -> None:
+        """Two that bind one port before either listens both say that they have started: uvloop drops the error."""
+        if self._is_ready or self._endpoint is None or not self.text.has_started:
+            return
+        self._started_at = self._started_at or now
+        is_due = now - self._started_at > _LISTENS_WITHIN_S
+        if is_due and not listeners.may_listen(tuple(self.members.start_ticks), self.port):
+            self.stop(f"port {self.port} is another server's: this one has started and does not listen there")
 
     def close(self) -> None:
         """Free what is still open, once finished."""

@@ -14,6 +14,8 @@ _RECORD_LINE = re.compile(
     r"^(?:\x1b\[[0-9;]*m)*(?:\([^()]* pid=\d+[^()]*\)(?:\x1b\[[0-9;]*m)* )?"
     r"(?:\x1b\[[0-9;]*m)*(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?!:)"
 )
+_STARTED = "Application startup complete."
+"""uvicorn/lifespan/on.py, just before it listens."""
 _MAX_LINE_BYTES = 256 * 1024
 
 
@@ -27,6 +29,7 @@ class TextPipe:
         self._partial = b""
         self.offset = 0
         self.tracebacks = TracebackReader()
+        self.has_started = False
         self.is_open = True
         self.reader, self.writer = os.pipe()
         self._writer_is_open = True
@@ -72,6 +75,7 @@ class TextPipe:
     def _print(self, raw: bytes, length: int) -> None:
         line = raw.decode("utf-8", "backslashreplace").rstrip("\r")
         self.tracebacks.feed(line)
+        self.has_started = self.has_started or _STARTED in line
         known = self._tapped and bool(_RECORD_LINE.match(line))
         self._emit(events.Text(self._model, offset=self.offset, line=line, also_record=known))
         self.offset += length

@@ -66,7 +66,7 @@ def _ending_of_server(after: Sequence[Record], covers: Wrappers, is_server: bool
     if len(last) == _HANGS_AFTER and all(_says(words, "hang", one) for one in last):
         return Ending("incomplete", None, last[-1])
     if not any(_ends_a_server(record, covers) for record in after):
-        return Ending("healthy")
+        return Ending("incomplete" if any(map(_is_failure_told, after)) else "healthy")
     root, ending = _root_of([one for one in after if _ends_a_server(one, covers)], covers)
     is_end = ending is not None and (ending.format == "shell" or _CANNOT_BIND in ending.message)
     return Ending("failed", root, ending) if root is not None or is_end else Ending("healthy")
@@ -81,6 +81,11 @@ def _root_of_death(after: Sequence[Record], died_at: int, covers: Wrappers) -> t
             if root is not None:
                 return root, after[at]
     return None, after[died_at]
+
+
+def _is_failure_told(record: Record) -> bool:
+    """A probe gave it up, or saw it end, whatever the server itself said (engine_probe/run_log_lines.py)."""
+    return record.logger == PROBE_LOGGER and record.level == "ERROR" and " failed after " in record.message
 
 
 def _is_bad(record: Record) -> bool:

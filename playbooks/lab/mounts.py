@@ -6,7 +6,11 @@ import subprocess
 import sys
 import tempfile
 
-_CODE = "import sys; from engine_probe.child import conditions; conditions.apply({'tmpfs': [[sys.argv[1], 4096]]})"
+_CODE = """
+import sys
+from engine_probe.child import conditions
+conditions.apply({"tmpfs": [[sys.argv[1], 4096, False]]})
+"""
 
 
 def why_no_mounts() -> str | None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import resource
 import shutil
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine_probe.engine import local_engine
@@ -25,7 +26,6 @@ from playbooks.lab.unmade import CannotMake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from engine_probe.engine import Engine
 
@@ -86,15 +86,23 @@ def process_limit(_scene: Scene, *, name: str, value: int) -> Iterator[Around]:
 
 
 @contextmanager
-def small_disk(scene: Scene, *, folder: str = "small", kib: int = 4, at: str | None = None) -> Iterator[Around]:
-    """A disk of a few KiB, which only the loads see: at `at`, or in the fault's folder; `{disk}` is its place."""
+def small_disk(
+    scene: Scene, *, folder: str = "small", kib: int = 4, at: str | None = None, read_only: bool = False
+) -> Iterator[Around]:
+    """A disk of a few KiB, each load's own: at `at`, or in the fault's folder, which `{FOLDER}` then names."""
     reason = why_no_mounts()
     if reason is not None:
         raise CannotMake(reason)
-    place = at or str(scene.folder / folder)
-    if at is None:
-        (scene.folder / folder).mkdir(parents=True, exist_ok=True)
-    yield Around({"disk": place}, LoadConditions(tmpfs=(Tmpfs(place, kib * 1024),)))
+    place = Path(at) if at is not None else scene.folder / folder
+    is_new = not place.is_dir()
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        words = {} if at is not None else {folder: str(place)}
+        yield Around(words, LoadConditions(tmpfs=(Tmpfs(str(place), kib * 1024, read_only),)))
+    finally:
+        if is_new:
+            with suppress(OSError):
+                place.rmdir()  # what loads wrote there went with them
 
 
 @contextmanager

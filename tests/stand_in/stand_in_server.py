@@ -90,6 +90,11 @@ def hang(_port: int) -> None:
     threading.Event().wait()
 
 
+def start_and_not_listen(_port: int) -> None:
+    print("INFO:     Application startup complete.", flush=True)
+    threading.Event().wait()
+
+
 def die_by_signal(_port: int) -> None:
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -139,6 +144,7 @@ BEHAVIOURS = {
     "unmapped-shm": serve_with_unmapped_shm,
     "untracked-shm": serve_with_untracked_shm,
     "hang": hang,
+    "deaf": start_and_not_listen,
     "die-by-signal": die_by_signal,
     "traceback": fail,
     "garbage": print_garbage,
