@@ -56,19 +56,18 @@ def _load_one(path: Path, known_ids: Sequence[str], first: Path) -> Loaded | Inp
 def load_file(path: Path, known_ids: Sequence[str]) -> Loaded:
     """One file. Raises InputError with every problem in it."""
     spec, lines = decode_file(path, Playbook)
-    errors = _errors(spec, path, lines, known_ids)
-    if errors:
-        first, *rest = errors
-        first.more = tuple(rest)
-        raise first
+    _raise_all(_errors(spec, path, lines, known_ids))
     return Loaded(entry_of(spec, path.read_bytes()), path, spec)
 
 
 def check_file(path: Path) -> None:
     """One file as its author wants it checked: all that loading checks, and that nothing of a draft is left."""
-    load_files([path])
     spec, lines = decode_file(path, Playbook)
-    errors = unfilled(spec, lines)
+    _raise_all(_errors(spec, path, lines, [one.stem for one in (*library_files(), path)]))
+    _raise_all(unfilled(spec, lines))
+
+
+def _raise_all(errors: list[InputError]) -> None:
     if errors:
         first, *rest = errors
         first.more = tuple(rest)

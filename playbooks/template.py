@@ -6,6 +6,7 @@ What was not filled in yet is found again by its text.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from engine_probe.strict_yaml import InputError, decode_text, nearest_word
@@ -92,11 +93,16 @@ def split_name(word: str, family: str | None) -> tuple[str, str]:
 
 def unfilled(spec: Playbook, lines: Lines) -> list[InputError]:
     """Every text of `spec` that is still the draft's own, with its line."""
-    draft, _ = decode_text(new_playbook("draft", "memory"), "the draft", Playbook)
-    drafted = {text for _, text in _texts(draft)}
+    drafted = _drafted()
     return [
         lines.error(f"still the draft's text: {text.strip()!r}", at) for at, text in _texts(spec) if text in drafted
     ]
+
+
+@lru_cache(maxsize=1)
+def _drafted() -> frozenset[str]:
+    draft, _ = decode_text(new_playbook("draft", "memory"), "the draft", Playbook)
+    return frozenset(text for _, text in _texts(draft))
 
 
 def _texts(spec: Playbook) -> Texts:

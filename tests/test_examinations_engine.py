@@ -59,7 +59,7 @@ def test_the_rank_that_does_not_answer_is_named_and_none_is_left(engine: Engine)
     launch, me = Launch("tiny", "tiny", {"tensor-parallel-size": 2}), psutil.Process()
     found: list[Examination] = []
     asking = threading.Thread(
-        target=lambda: found.append(run_script(engine, "all_reduce", launch_given(launch, "tiny"), 60))
+        target=lambda: found.append(run_script(engine, "all_reduce", launch_given(launch, "tiny"), 35))
     )
     asking.start()
     until(lambda: len(ranks_of(me)) == 2)

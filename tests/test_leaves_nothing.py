@@ -114,8 +114,8 @@ def test_kill_9_at_ten_random_moments_of_a_load_leaves_nothing(engine: Engine, t
     model = write_tiny_llama(tmp_path / "tiny")
     dice = random.Random(20261129)
     for number in range(10):
-        watched = Watched(engine, model, "warm" if number < 7 else "cold")
-        moment = time.monotonic() + dice.uniform(0.0, WARM_MOMENTS_S if number < 7 else 25.0)
+        watched = Watched(engine, model, "warm" if number < 8 else "cold")
+        moment = time.monotonic() + dice.uniform(0.0, WARM_MOMENTS_S if number < 8 else 25.0)
         while time.monotonic() < moment and watched.console.poll() is None:
             time.sleep(0.01)  # the moment itself is what is tested
         watched.console.kill()

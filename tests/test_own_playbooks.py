@@ -92,7 +92,7 @@ def test_a_draft_that_was_filled_in_is_fine() -> None:
         assert old in text
         text = text.replace(old, mine)
     path.write_text(text, encoding="utf-8")
-    result = CliRunner().invoke(playbooks, ["check"])
+    result = CliRunner().invoke(playbooks, ["check", str(path)])
     assert result.exception is None, result.exception
     assert f"{path}: fine" in result.output
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from engine_probe.probe_run import ProbeRun
 from engine_probe.quoting import quoted
 from engine_probe.supervisor import Limits, Probe
 from playbooks.lab.tiny_model import write_tiny_llama
+from tui.commands.interrupts import run_to_end
 
 if TYPE_CHECKING:
     from engine_probe.engine import Engine
@@ -29,7 +29,7 @@ def prove_engine(engine: Engine) -> None:
     with tempfile.TemporaryDirectory(prefix="vllm-console-proof-") as folder:
         model = write_tiny_llama(Path(folder) / "tiny")
         deployment = Deployment((Launch(name="tiny", model=str(model), args=_ARGS, env=_ENV),))
-        reason = asyncio.run(_why_not(engine, deployment, Path(folder)))
+        reason = run_to_end(_why_not(engine, deployment, Path(folder)))
     if reason is not None:
         raise EngineError(f"the engine was installed but does not load a tiny model: {reason}")
 

@@ -4,13 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tui.streams import StreamError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
     from types import TracebackType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+T = TypeVar("T")
+
+
+def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` for what cleans up as it leaves: a signal cancels `main`, and so does every further one.
+
+    asyncio's own handler raises a second Ctrl-C wherever the program stands, in the midst of its cleaning up too.
+    Raises KeyboardInterrupt or SystemExit, as the first signal asks, once `main` has left.
+    """
+    came: list[int] = []
+
+    async def watched() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def take(number: int) -> None:
+            came.append(number)
+            task.cancel()
+
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        heard = [number for number, handler in before.items() if callable(handler)]  # under nohup one is ignored
+        for number in heard:
+            loop.add_signal_handler(number, take, number)
+        try:
+            return await main
+        finally:
+            for number in heard:
+                loop.remove_signal_handler(number)
+                signal.signal(number, before[number])
+
+    try:
+        return asyncio.run(watched())
+    except (asyncio.CancelledError, StreamError):  # of a terminal that vanished the error comes with its signal
+        if not came:
+            raise
+    if came[0] == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + came[0])
 
 
 class Interrupts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from playbooks.context import read_context
 from playbooks.lab.choosing import new_seed, turns
 from playbooks.lab.faults import Fault, families, fault_named, faults
 from tui.clear_click import ENGINE_HELP
+from tui.commands.interrupts import run_to_end
 from tui.commands.lab_lanes import lanes_of, run_lanes
 from tui.commands.lab_result import Result, summary
 from tui.commands.lab_run import Bench
@@ -79,7 +79,7 @@ def lab(  # noqa: PLR0913, PLR0917 -- the options
     teller = Teller(output, is_brief=len(planned) > 1, keeps=keep)
     began = time.monotonic()
     lanes = lanes_of(planned) if run_all else (planned,)
-    results = asyncio.run(run_lanes(lanes, bench, teller.begin, teller.end))
+    results = run_to_end(run_lanes(lanes, bench, teller.begin, teller.end))
     if len(results) > 1:
         output.note(summary(results, time.monotonic() - began))
     if record:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -28,6 +27,7 @@ from tui.clear_click import ENGINE_HELP
 from tui.commands.consent import confirm_load
 from tui.commands.experiments_told import ExperimentsTold
 from tui.commands.files_from import checked_sources, files_from_option
+from tui.commands.interrupts import run_to_end
 from tui.commands.proof_options import proof_of, proof_options
 from tui.commands.replay_chosen import choose, going_on
 from tui.commands.replay_run import run_session
@@ -145,7 +145,7 @@ def replay(  # noqa: PLR0913, PLR0917 -- one parameter an option is click's way
         experiments.see(session)
 
     with _telling_interrupts(last, output, dry_run=dry_run):
-        session = asyncio.run(
+        session = run_to_end(
             run_session(
                 deployment,
                 engine,
