@@ -26,6 +26,17 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return [f"a tenth of the faults runs cold: --lab-seed={seed}"] if config.getoption("--all-faults") else []
 
 
+_LONGEST_ID = 60
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A hostile file of 100,000 brackets is no name for a test: it floods whatever lists them."""
+    if isinstance(val, (str, bytes)) and len(val) > _LONGEST_ID:
+        shown = val.decode("latin-1") if isinstance(val, bytes) else val
+        return f"{argname} {shown[: _LONGEST_ID // 2]}… {len(val)}".encode("ascii", "backslashreplace").decode()
+    return None
+
+
 def pytest_configure() -> None:
     """A shell's background job, and nohup, ignore signals; what tests start would inherit that and never end."""
     for number in (signal.SIGINT, signal.SIGHUP):

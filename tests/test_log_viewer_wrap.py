@@ -27,7 +27,7 @@ def numbered(count: int, words: int) -> list[str]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "vllm.log"
-    path.write_text("\n".join(numbered(300, 60)) + "\n")
+    path.write_text("\n".join(numbered(150, 60)) + "\n")
     return path
 
 
@@ -97,10 +97,10 @@ async def test_marks_matches_and_errors_are_gone_to_as_before(path):
         file.write(HEAD.replace("INFO", "ERROR") + "last\n" + "\n".join(numbered(100, 60)))
     async with viewing(path, (80, 24)) as viewer:
         await viewer.press("w", "home", "exclamation_mark")
-        assert viewer.view.marked == 300
+        assert viewer.view.marked == 150
         assert "last" in text_of(viewer)
         await viewer.ask("slash", "w58_58")
-        await viewer.until(lambda: viewer.view.marked == 359)
+        await viewer.until(lambda: viewer.view.marked == 209)
         await viewer.until(lambda: "2 of 2" in viewer.words(LogFilters))
         await viewer.press("n")
         assert viewer.view.marked == 58
@@ -120,13 +120,13 @@ async def test_marks_matches_and_errors_are_gone_to_as_before(path):
 async def test_the_end_is_followed_and_a_dragged_bar_reaches_it(path):
     async with viewing(path, (80, 24)) as viewer:
         await viewer.press("w")
-        assert "w299_4" in text_of(viewer).splitlines()[-1]
+        assert "w149_31" in text_of(viewer).splitlines()[-1]
         with path.open("a") as file:
-            file.write(HEAD + " ".join(f"w300_{word}" for word in range(200)) + "\n")
-        await viewer.until(lambda: "w300_199" in text_of(viewer).splitlines()[-1])
+            file.write(HEAD + " ".join(f"w150_{word}" for word in range(200)) + "\n")
+        await viewer.until(lambda: "w150_199" in text_of(viewer).splitlines()[-1])
         await viewer.press("home")
         viewer.view.scroll_to(y=viewer.view.max_scroll_y, animate=False)
-        await viewer.until(lambda: "w300_199" in text_of(viewer).splitlines()[-1])
+        await viewer.until(lambda: "w150_199" in text_of(viewer).splitlines()[-1])
 
 
 async def test_an_endless_line_is_bounded_and_gone_through(tmp_path):
