@@ -79,6 +79,8 @@ def test_a_stop_ends_all_ranks(engine: Engine) -> None:
         target=lambda: found.append(run_script(engine, "all_reduce", launch_given(launch, "tiny"), 120, stop))
     )
     asking.start()
+    until(lambda: len(ranks_of(me)) > 0)
+    ranks_of(me)[0].send_signal(signal.SIGSTOP)  # they must not be done before they are stopped
     until(lambda: len(ranks_of(me)) == 2)
     ranks = ranks_of(me)
     stop.set()
