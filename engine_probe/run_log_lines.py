@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine_probe import events as ev
 from engine_probe.escapes import with_visible_controls, without_escapes
-from engine_probe.logs.lines import PROBE_LOGGER
+from engine_probe.logs.lines import PROBE_FAILED, PROBE_LOGGER
 from engine_probe.redact import mask, mask_argv
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _good_news(event: ev.Event) -> str | None:  # noqa: PLR0911 - one a kind
 def _bad_news(event: ev.Event) -> tuple[str, str] | None:
     of = f" of {event.model}" if event.model else ""
     if isinstance(event, ev.Failed):
-        return "ERROR", f"load{of} failed after {event.seconds:.1f} s: {event.reason}"
+        return "ERROR", f"load{of}{PROBE_FAILED}{event.seconds:.1f} s: {event.reason}"
     if isinstance(event, ev.Hung):
         return "ERROR", "\n".join([f"nothing has moved for {event.silent_seconds:.0f} s", *_stacks(event.stacks)])
     if isinstance(event, (ev.RequestAnswered, ev.BurstAnswered)):

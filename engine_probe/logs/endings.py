@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from engine_probe.logs.ending_words import EndingWords, ending_words
-from engine_probe.logs.lines import PROBE_LOGGER
+from engine_probe.logs.lines import PROBE_FAILED, PROBE_LOGGER
 from engine_probe.logs.tracebacks import raised_without_traceback
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def _root_of_death(after: Sequence[Record], died_at: int, covers: Wrappers) -> t
 
 
 def _is_failure_told(record: Record) -> bool:
-    """A probe gave it up, or saw it end, whatever the server itself said (engine_probe/run_log_lines.py)."""
-    return record.logger == PROBE_LOGGER and record.level == "ERROR" and " failed after " in record.message
+    """A probe gave it up, or saw it end, whatever the server itself said."""
+    return record.logger == PROBE_LOGGER and record.level == "ERROR" and PROBE_FAILED in record.message
 
 
 def _is_bad(record: Record) -> bool:

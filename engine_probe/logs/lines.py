@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PROBE_LOGGER = "vllm_console.probe"
 """Of what a probe says of itself in the log of its loads (run_log_lines.py)."""
+PROBE_FAILED = " failed after "
+"""In what a probe says of a load that it gave up or saw end: `load of chat failed after 9.0 s: …`."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[()][A-Za-z0-9]|\x1b[=>78cDEHM]")
 _LEVELS = {
     "I": "INFO",
