@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -15,6 +14,7 @@ from playbooks.kept_cases import kept_cases
 from playbooks.lab.building import build_fault
 from playbooks.lab.faults import fault_named
 from playbooks.resuming import unfinished
+from tests.stand_in.probing import is_gone
 from tests.tmux import PROGRAM, TMUX, Tmux, in_tmux
 
 if TYPE_CHECKING:
@@ -36,10 +36,9 @@ def own_folders(tmp_path: Path) -> dict[str, str]:
 def until_ended(pid: int, seconds: float = 60.0) -> None:
     """tmux may reap it much later."""
     deadline = time.monotonic() + seconds
-    with contextlib.suppress(psutil.NoSuchProcess):
-        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)  # between two looks
+    while not is_gone(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # between two looks
 
 
 def prove_and_keep(tmux: Tmux) -> None:
@@ -88,7 +87,7 @@ def test_after_a_lost_connection_the_case_goes_on(tmp_path: Path, number: int) -
         tmux.wait_for("3 Fix", found.case.name, seconds=60)
         tmux.wait_for("Fixes, one change each", seconds=60)
         if number == signal.SIGHUP:
-            return  # from there on it is as below
+            return  # it goes on; what comes then is the same after either signal
         prove_and_keep(tmux)
         tmux.wait_for("report:", seconds=60)
     assert unfinished(state, file) is None
